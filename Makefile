@@ -7,6 +7,7 @@
 # make test-matrix - the suite on Python 3.12, 3.13 and on the lowest versions declared, with uv; ROWS="3.11-lowest 3.13" for some
 # make dist   - wheels and sdists of both into dist/, built twice and compared; the wheels are tried in a fresh environment
 # make api    - the list of public names, tests/releases/api.txt, written anew: when a version is released
+# make mutate - small faults put into the code one at a time: which do the tests notice? MUTANTS=120 SEED=1 MINUTES=60
 # make fuzz   - random cases against references and rules, for ten minutes; SEED=N ONLY=check CASES=1 runs one again
 # make constraints - write constraints.txt anew from what is installed
 PYTHON ?= python3
@@ -14,7 +15,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test check docs pages bench test-matrix dist api fuzz constraints install clean
+.PHONY: demo test check docs pages bench test-matrix dist api mutate fuzz constraints install clean
 
 install: $(STAMP)
 
@@ -56,6 +57,9 @@ dist: install
 
 api: install
 	@$(BIN)/python tools/api.py --write
+
+mutate: install
+	@$(BIN)/python tools/mutate.py --mutants $(or $(MUTANTS),120) --minutes $(or $(MINUTES),120) $(if $(SEED),--seed $(SEED))
 
 fuzz: install
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS_OF_FUZZ),600) \

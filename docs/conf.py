@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import shutil
+import subprocess
 import sys
 from collections import defaultdict
 from importlib import import_module
@@ -90,8 +91,15 @@ def variables(scheme: str) -> dict[str, str]:
     }
 
 
+def commit() -> str:
+    """The commit that the site is built from, in words for the head of every page; nothing outside of a checkout."""
+    asked = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    run = subprocess.run(asked, cwd=DOCS, capture_output=True, text=True)
+    return f" ({run.stdout.strip()})" if run.returncode == 0 else ""
+
+
 html_theme = "furo"
-html_title = "tproper"
+html_title = f"tproper {release}{commit()}"
 html_static_path = ["_static", "_build/generated"]
 html_css_files = ["site.css"]
 html_favicon = "_static/icon.svg"

@@ -244,6 +244,28 @@ def test_a_model_tells_what_it_has_not_seen(trained, tmp_path):
         model.predict_proba(other)
 
 
+def test_the_penalty_of_many_words_is_chosen_by_weak_risk():
+    """Every word says a little of the class, and the labels are wrong often: the default would fit their noise."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(2, size=900)
+    vocabulary = np.array([f"word{i:03d}" for i in range(500)])
+    tilt = np.exp(0.5 * rng.normal(size=500))
+    shares = np.stack([tilt, 1 / tilt]) / np.stack([tilt, 1 / tilt]).sum(axis=1, keepdims=True)
+    text = [" ".join(rng.choice(vocabulary, 15, p=shares[k])) for k in z]
+    weak = np.array(["a", "b"])[tp.symmetric_noise(2, 0.3).sample(z, 0)]
+    frame, new = {"t": text[:400], "y": weak[:400]}, {"t": text[400:]}
+    settings = {"label": "y", "holdout": 0, "calibrate": "none"}
+    chosen = tp.TableModel.fit(frame, "symmetric:0.3", **settings)
+    first = tp.WeakLabelClassifier("symmetric:0.3", calibrate=False)
+    first.fit(chosen.estimator.inputs_.encode(frame), frame["y"])
+    assert chosen.facts["tuned"]
+    assert chosen.estimator.best_params_["l2"] > first.l2_
+    given = tp.TableModel.fit(frame, "symmetric:0.3", l2=first.l2_, **settings)
+    assert not given.facts["tuned"]
+    right = [(m.predict(new) == np.array(["a", "b"])[z[400:]]).mean() for m in (chosen, given)]
+    assert right[0] > right[1]
+
+
 def test_what_columns_are_can_be_said():
     frame, _ = table(200)
     frame["code"] = [i % 5 for i in range(200)]

@@ -29,10 +29,17 @@ FLAGS = [
 ]
 
 
-def dump_dom(page: Path, timeout: float = 120) -> str:
-    """The DOM of a local page after its scripts have run."""
+def dump_dom(page: Path, timeout: float = 120, query: str = "") -> str:
+    """The DOM of a local page after its scripts have run, opened with ``?query``."""
     with tempfile.TemporaryDirectory() as profile:
-        command = [CHROMIUM or "", *FLAGS, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()]
+        command = [
+            CHROMIUM or "",
+            *FLAGS,
+            f"--user-data-dir={profile}",
+            "--virtual-time-budget=10000",
+            "--dump-dom",
+            f"{page.as_uri()}{query}",
+        ]
         return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=True).stdout
 
 

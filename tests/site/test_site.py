@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from chromium import CHROMIUM, NO_CHROMIUM
+from chromium import CHROMIUM, NO_CHROMIUM, dump_dom
 
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 PAGES = sorted(SITE.rglob("*.html"))
@@ -140,3 +140,20 @@ def test_a_click_on_a_card_opens_its_guide(browser):
 def test_no_sideways_scrolling(browser, width, name):
     browser.open((SITE / f"{name}.html").as_uri(), width=width, height=800)
     assert browser.run(WIDTH) <= width
+
+
+@needs_chromium
+def test_search_works_from_the_disk():
+    dom = dump_dom(SITE / "search.html", query="?q=squeezing")
+    results = dom.split('id="search-results"', 1)[1]
+    assert "theory.html" in results
+
+
+def test_every_page_says_its_version():
+    import tproper
+
+    ours = [page for page in PAGES if not {"explorer", "_static", "_modules"} & set(page.relative_to(SITE).parts)]
+    assert ours
+    for page in ours:
+        text = page.read_text(encoding="utf-8")
+        assert f"tproper {tproper.__version__}" in text, page

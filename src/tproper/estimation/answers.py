@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core import checks
 from ..errors import InputError
-from .arguments import FROM_FLOATS, MISSING, check_codes
+from ..transitions import absent, check_spelling, distinct, is_index, key, names_array
+from .arguments import MISSING, check_codes
 
 MOST_CELLS = 1 << 28  # of the wide form (n, m)
 MOST_CODES = 100_000  # classes given as integers: T has a row and a column for each
@@ -24,7 +25,7 @@ class Answers:
     ----------
     item, annotator : sequences of N names or integers
     answer : sequence of N names, or integers >= 0
-        Integers are classes, 0-based; -1 stands for no answer. Names are sorted.
+        Integers are classes, 0-based; -1, None, NaN and an empty text stand for no answer. Names are sorted.
 
     Attributes
     ----------
@@ -37,42 +38,35 @@ class Answers:
         lengths = {name: len(c) for name, c in columns.items()}
         if len(set(lengths.values())) > 1:
             raise InputError(f"answer: expected three columns of one length, got {lengths}")
-        values = columns["answer"]
-        self.named = values.dtype.kind not in "iu"
-        if not self.named and len(values) and int(values.min()) == MISSING:
-            columns = {name: c[values != MISSING] for name, c in columns.items()}
-            values = columns["answer"]
-        if not len(values):
+        given = ~absent(columns["answer"], no_answer=True)
+        if not given.any():
             raise InputError("answer: expected at least one answer, got none")
+        if not given.all():
+            columns = {name: c[given] for name, c in columns.items()}
         self.items, self.item = _codes(columns["item"])
         self.annotators, self.annotator = _codes(columns["annotator"])
-        self.classes: NDArray[Any]
-        self.answer: NDArray[np.int64]
-        if self.named:
-            self.classes, self.answer = _codes(values)
-        else:
-            self.answer = values.astype(np.int64, copy=False)
-            self.classes = np.arange(int(self.answer.max()) + 1)
+        self.named, self.classes, self.answer = _answers(columns["answer"])
 
     @classmethod
-    def from_table(cls, table: ArrayLike) -> Answers:
-        """From answers (n, m), -1 where an annotator gave none. All n items and m annotators are kept."""
+    def from_table(cls, table: Any) -> Answers:
+        """From answers (n, m), by name or number; -1, None, NaN or an empty text where an annotator gave none.
+
+        All n items and m annotators are kept, those of a data frame by its index and columns.
+        """
         wide = checks.array(table, "answers")
         if wide.ndim != 2 or wide.size == 0:
             raise InputError(f"answers: expected a table (n, m), items x annotators, got shape {wide.shape}")
-        if wide.dtype.kind not in "iu":
-            gaps = wide.dtype.kind == "O" and not any(isinstance(v, str) for v in wide.flat)
-            how = FROM_FLOATS if gaps or wide.dtype.kind == "f" else "for names use tp.Answers(item, annotator, answer)"
-            raise InputError(f"answers: expected integers >= 0, or -1 for no answer, got dtype {wide.dtype}; {how}")
-        _check_answers(wide, "answers")
-        item, annotator = np.nonzero(wide != MISSING)
+        _check_kind(wide, "answers")
+        item, annotator = np.nonzero(~absent(wide, no_answer=True))
         if not len(item):
-            raise InputError("answers: expected at least one answer, got -1 everywhere")
+            raise InputError("answers: expected at least one answer, got none")
         out = cls.__new__(cls)
-        out.items, out.annotators = np.arange(wide.shape[0]), np.arange(wide.shape[1])
+        columns = list(table.columns) if hasattr(table, "columns") else range(wide.shape[1])
+        rows = table.index.tolist() if hasattr(table, "iloc") else range(wide.shape[0])
+        out.items, out.annotators = (names_array(list(names)) for names in (rows, columns))
         out.item, out.annotator = item, annotator
-        out.answer = wide[item, annotator].astype(np.int64)
-        out.classes, out.named, out.wide = np.arange(int(out.answer.max()) + 1), False, True
+        out.named, out.classes, out.answer = _answers(wide[item, annotator], "answers")
+        out.wide = True
         return out
 
     def replaced(self, answer: NDArray[np.int64]) -> Answers:
@@ -107,7 +101,7 @@ class Answers:
         return int((pair[1:] == pair[:-1]).sum())
 
 
-def as_answers(answers: Answers | ArrayLike) -> Answers:
+def as_answers(answers: Answers | Any) -> Answers:
     """`Answers`, from themselves or from a table (n, m)."""
     return answers if isinstance(answers, Answers) else Answers.from_table(answers)
 
@@ -125,46 +119,65 @@ def check_order(answers: Any, **tables: Any) -> None:
 
 
 def _column(values: Any, name: str) -> NDArray[Any]:
-    """One column of names or integers, without missing ones."""
+    """One column of names or integers; answers may be missing, items and annotators not."""
     out = checks.array(values, name)
     if out.ndim != 1:
         raise InputError(f"{name}: expected a column of names or integers, got shape {out.shape}")
-    if out.dtype.kind == "O":
-        gaps = [i for i, v in enumerate(out) if checks.absent(v)]
-        if gaps:
-            raise InputError(
-                f"{name}: expected a value in every row, got a missing one (NaN or None) at row {gaps[0]}; leave out "
-                "rows without an answer"
-            )
-        kinds = {type(v).__name__ for v in out}
-        if kinds <= {"int"}:
-            out = out.astype(np.int64)
-        elif kinds <= {"str"}:
-            out = out.astype(str)
-    if out.dtype.kind not in "iuUS":
-        how = f"; {FROM_FLOATS}" if out.dtype.kind == "f" and name == "answer" else ""
-        raise InputError(f"{name}: expected names or integers, got dtype {out.dtype}{how}")
     if name == "answer":
-        _check_answers(out, name)
+        _check_kind(out, name)
+        return out
+    gaps = absent(out)
+    if gaps.any():
+        raise InputError(
+            f"{name}: expected a value in every row, got a missing one (NaN or None) at row {int(gaps.argmax())}; "
+            "leave out rows without an answer"
+        )
+    if out.dtype.kind == "O":
+        kinds = {type(v).__name__ for v in out}
+        out = out.astype(np.int64) if kinds <= {"int"} else out.astype(str) if kinds <= {"str"} else out
+    if out.dtype.kind not in "iuUS":
+        raise InputError(f"{name}: expected names or integers, got dtype {out.dtype}")
     return out
 
 
-def _check_answers(values: NDArray[Any], name: str) -> None:
-    """Refuse what is not a class: an empty name, "-1" among numbers written as text, numbers that name no class."""
-    if values.dtype.kind in "US":
-        empty = np.flatnonzero(values == values.dtype.type())
-        if len(empty):
-            raise InputError(f"answer: expected a name in every row, got an empty one at row {empty[0]}")
-        names = set(np.unique(values).tolist())
-        if "-1" in names and all(n.lstrip("-").isdigit() for n in names):
-            raise InputError('answer: expected integers, got them as text, where "-1" is a class; use .astype(int)')
+def _check_kind(values: NDArray[Any], name: str) -> None:
+    """Refuse answers that are neither names nor whole numbers >= 0."""
+    flat = values.reshape(-1)
+    if flat.dtype.kind in "US" and all(text.lstrip("-").isdecimal() for text in set(flat.tolist())) and "-1" in flat:
+        raise InputError(f'{name}: expected integers, got them as text, where "-1" is a class; use .astype(int)')
+    present = flat[~absent(flat, no_answer=True)]
+    if present.dtype.kind == "u" or present.dtype.kind == "i":
+        check_codes(values, name, "for no answer")
+    numbers = present if present.dtype.kind in "iuf" else np.array([v for v in present if is_index(v)], dtype=object)
+    if not len(numbers):
         return
-    check_codes(values, name, "for no answer")
-    if values.size and int(values.max()) >= MOST_CODES:
+    if present.dtype.kind == "f" and (present != np.floor(present)).any():
+        raise InputError(f"{name}: expected integers >= 0, or -1 for no answer, or names, got dtype {values.dtype}")
+    if min(numbers) < 0:
+        where = np.argwhere(values == min(numbers))[0]
         raise InputError(
-            f"answer: expected classes 0, 1, 2, ... below {MOST_CODES}, got {int(values.max())}; pass names (text) if "
+            f"{name}: expected integers >= 0, or -1 for no answer, got {int(min(numbers))} at row {int(where[0])}"
+        )
+    if max(numbers) >= MOST_CODES:
+        raise InputError(
+            f"{name}: expected classes 0, 1, 2, ... below {MOST_CODES}, got {int(max(numbers))}; pass names (text) if "
             "these are identifiers"
         )
+
+
+def _answers(present: NDArray[Any], name: str = "answer") -> tuple[bool, NDArray[Any], NDArray[np.int64]]:
+    """Whether answers are names, the classes in order, and the class of each answer."""
+    if present.dtype.kind in "iu" or all(is_index(v) for v in present.tolist()):
+        codes = present.astype(np.int64)
+        return False, np.arange(int(codes.max()) + 1), codes
+    found = distinct(present, name)
+    check_spelling(found, name)
+    index = {key(v): i for i, v in enumerate(found)}
+    if present.dtype.kind == "O":
+        return True, names_array(found), np.array([index[key(v)] for v in present], dtype=np.int64)
+    values, inverse = np.unique(present, return_inverse=True)
+    place = np.array([index[key(v)] for v in values], dtype=np.int64)
+    return True, names_array(found), place[inverse.reshape(-1)]
 
 
 def _codes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -198,14 +211,7 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
             f"true: expected a class for each of the {n} items (or {N} answers), -1 where unknown, "
             f"got shape {values.shape}"
         )
-    if values.dtype.kind in "iu":
-        check_codes(values, "true", "where unknown")
-        codes = values.astype(np.int64)
-    elif answers.named and values.dtype.kind in "OU":
-        codes = np.array([_class_of(v, answers) for v in values], dtype=np.int64)
-    else:
-        how = f"; {FROM_FLOATS}" if values.dtype.kind == "f" else ""
-        raise InputError(f"true: expected integers >= 0, or -1 where unknown, got dtype {values.dtype}{how}")
+    codes = _known(values, answers)
     if n == N and (np.diff(answers.item) < 0).any():
         raise InputError(
             f"true: expected {{item: class}} where each of {n} items has one answer and they are not in order, "
@@ -223,13 +229,25 @@ def true_classes(true: Any, answers: Answers) -> NDArray[np.int64]:
     return out
 
 
+def _known(values: NDArray[Any], answers: Answers) -> NDArray[np.int64]:
+    """Known classes by name or number, as answers have them; -1 where none is known."""
+    gaps = absent(values, no_answer=True)
+    out = np.full(len(values), MISSING, dtype=np.int64)
+    if values.dtype.kind in "iu":
+        check_codes(values, "true", "where unknown")
+    out[~gaps] = [_class_of(v, answers) for v in values[~gaps].tolist()]
+    return out
+
+
 def _class_of(value: Any, answers: Answers) -> int:
-    if checks.absent(value) or (isinstance(value, (int, np.integer)) and value == MISSING):
+    if absent(np.array([value], dtype=object), no_answer=True)[0]:
         return MISSING
-    if answers.named and isinstance(value, str):
-        place = np.flatnonzero(answers.classes == value)
-        if not len(place):
-            names = ", ".join(map(repr, answers.classes[:8].tolist()))
-            raise InputError(f"true: expected classes among {names}, got {value!r}")
-        return int(place[0])
-    return checks.integer(value, "true", 0)
+    if not answers.named:
+        if not is_index(value):
+            raise InputError(f"true: expected integers >= 0, or -1 where unknown, as answers are, got {value!r}")
+        return checks.integer(int(value), "true", 0)
+    place = {key(name): z for z, name in enumerate(answers.classes.tolist())}.get(key(value))
+    if place is None:
+        names = ", ".join(map(repr, answers.classes[:8].tolist()))
+        raise InputError(f"true: expected classes among {names}, got {value!r}")
+    return place

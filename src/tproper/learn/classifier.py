@@ -372,6 +372,15 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         p = fitting.own_probabilities(self, self._scores(X))
         return fitting.of_population(self, p, prior)
 
+    def predict_frame(self, X: Any) -> Any:
+        """`predict_proba` as a pandas frame: a column for each class, by name, and the index of X if it has one."""
+        try:
+            import pandas
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError("predict_frame needs pandas: pip install pandas") from error
+        rows = X.index if hasattr(X, "iloc") else None
+        return pandas.DataFrame(self.predict_proba(X), index=rows, columns=self.classes_)
+
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Their logarithm, finite where probabilities are too small for a number; -inf where a link says zero."""
         scores = self._scores(X)

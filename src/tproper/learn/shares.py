@@ -68,7 +68,7 @@ def draw_to_shares(
     """How far to draw cross-validated scores (n, K) to the shares of the classes, and these."""
     shares = class_shares(transition, labels, weights)
     try:
-        targets = transition.reconstruction().targets(labels).numpy()
+        targets = transition.reconstruction().evidence(labels).dense(torch.float64).numpy()
     except NotReconstructibleError:  # nothing tells how good the model is
         return 0.0, shares
     n, K = scores.shape

@@ -41,7 +41,8 @@ class ForwardBackwardLoss(WeakLabelLoss):
     ----------
     transition : Transition
     middle : float, Transition or (d, K) array
-        F. A number s from 0 to 1, for a square T: ``F = s T + (1 - s) I``, from backward to forward.
+        F. A number s from 0 to 1 goes from backward to forward: ``F = s T + (1 - s) I`` where T is square, and
+        elsewhere T and the identity one below the other, ``F = [s T; (1 - s) I]``.
     reconstruction : str or Reconstruction
     reduction, validate, ignore_index : as for `BackwardLoss`
 
@@ -133,11 +134,9 @@ def _middle(given: Any, transition: Transition) -> FloatArray:
         given = given.matrix()
     if isinstance(given, (int, float)) and not isinstance(given, bool):
         s, K = checks.real(given, "middle", 0, 1), transition.num_classes
-        if transition.num_weak_labels != K:
-            raise InputError(
-                f"middle: expected a matrix F (d, {K}) for {transition.name}, whose T is not square, got {given!r}"
-            )
-        return s * transition.matrix() + (1 - s) * np.eye(K)
+        T, one = s * transition.matrix(), (1 - s) * np.eye(K)
+        both = T + one if transition.num_weak_labels == K else np.concatenate([T, one])
+        return both[both.any(axis=1)]
     F = checks.column_stochastic(given, "middle")
     if F.shape[1] != transition.num_classes:
         raise InputError(f"middle: expected {transition.num_classes} columns, one for each class, got shape {F.shape}")

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,7 +156,7 @@ def _tell_unused(columns: LabelColumns) -> None:
 def draw(estimate: Estimate, path: Path, since: Mark | str) -> bool:
     """T as a heat map with intervals, one for each annotator (of the first twelve); whether it could be drawn."""
     T = estimate.transition
-    parts = T.transitions if isinstance(T, AnnotatorTransition) else [T]
+    parts = T.separate or [T]
     if not can_draw() or any(t.per_class_labels for t in parts):
         return False
     titles = estimate.annotators or ["P(label | class), with 95% intervals"]
@@ -192,13 +192,13 @@ class Question:
     seed: int
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def estimate(self, labels: Any, classes: Sequence[str], rows: NDArray[Any]) -> Estimated:
+    def estimate(self, labels: Any, classes: Sequence[str], rows: NDArray[Any], **more: Any) -> Estimated:
         """What the estimation room makes of the encoded labels of some rows; features are at unit scale."""
         X, group = None, None if self.table.group is None else self.table.group[rows]
         if self.table.kinds:
             X = encoder_of(self.table.X, self.table.kinds).encode(self.table.X)[rows]
         return estimate_labels(
-            self.kind, labels, len(classes), self.known(classes, rows), X, self.seed, group, **self.settings
+            self.kind, labels, len(classes), self.known(classes, rows), X, self.seed, group, **self.settings, **more
         )
 
     def known(self, classes: Sequence[str], rows: NDArray[Any]) -> NDArray[np.int64] | None:
@@ -230,14 +230,15 @@ def _noisy(question: Question) -> Estimate:
         plain = transition_to_dict(T) | {"weak_labels": own}
         del plain["label_kind"]
         T = transition_from_dict(plain)
-    assert isinstance(T, EstimatedTransition)
     clean = 0 if truth is None else int((truth >= 0).sum())
     seen = set() if truth is None else set(truth.tolist())
     lacking = [name for z, name in enumerate(names) if z not in seen]
     if lacking and question.kind == "clean":
         warn([f"no row of class {short(lacking)} is known: T's column is what other classes suggest"])
     head = f"classes {short(names, 20)}\nfrom {rows:,} labels, {clean:,} of them in rows of known class"
-    return Estimate(f"{T.describe(names)}\n{head}", T, names, facts={"rows": rows, "clean_rows": clean})
+    return Estimate(
+        f"{cast(EstimatedTransition, T).describe(names)}\n{head}", T, names, facts={"rows": rows, "clean_rows": clean}
+    )
 
 
 def _classes(kind: str, labels: list[str], table: Read, classes: Sequence[str] | None) -> list[str]:
@@ -296,8 +297,10 @@ def _annotators(question: Question) -> Estimate:
     if len(names) < 2:
         raise InputError(f"--label: expected answers that name two or more classes, got {short(names) or 'none'}")
     answers = _answers(table, names)
-    with Bar(f"estimating T of annotators from {len(answers):,} answers"):
-        crowd = question.estimate(answers, names, answers.items)  # with one answer per row, the items that have some
+    total = 100 if table.kinds else None  # without features it takes a moment
+    with Bar(f"estimating T of annotators from {len(answers):,} answers", total, "%") as bar:
+        # with one answer per row, the items that have some
+        crowd = question.estimate(answers, names, answers.items, progress=lambda share: bar.at(round(100 * share)))
     assert isinstance(crowd, AnnotatorEstimate)
     who = [str(a) for a in answers.annotators]
     versus = crowd.versus_vote
@@ -315,9 +318,8 @@ def _annotators(question: Question) -> Estimate:
     return Estimate(text, _named(crowd.transition, names), names, who, facts, labels)
 
 
-def _named(T: Transition, names: Sequence[str]) -> Transition:
+def _named(T: AnnotatorTransition, names: Sequence[str]) -> Transition:
     """T of annotators, where one whose silence is an answer has a name for it beside those of the classes."""
-    assert isinstance(T, AnnotatorTransition)
     parts = []
     for part, silence in zip(T.transitions, T.silence.tolist(), strict=True):
         plain = transition_to_dict(part) | {"weak_labels": [*names, SILENCE]}

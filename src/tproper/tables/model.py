@@ -135,6 +135,10 @@ class TableModel(Trained):
         out: FloatArray = self.estimator.predict_proba(frame)
         return out
 
+    def predict_frame(self, frame: Any) -> Any:
+        """`predict_proba` as a pandas frame, with the names of the classes as columns."""
+        return self.estimator.predict_frame(frame)
+
     def predict(self, frame: Any) -> NDArray[Any]:
         """The likeliest class of each row of a frame."""
         out: NDArray[Any] = self.estimator.predict(frame)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from .._core import warn
 from ..data import MISSING, texts
 from ..errors import InputError
 from ..inputs import Columns
@@ -19,7 +20,6 @@ from ..learn import KINDS
 from ..metrics import forward_risk
 from ..transitions import (
     ENUMERATION_LIMIT,
-    AnnotatorTransition,
     Encoded,
     Transition,
 )
@@ -130,6 +130,17 @@ def make_rows(
     )
 
 
+def _tell_of_positives(table: Read, classes: Sequence[str] | None) -> None:
+    """Two classes, the positive one first, and both of them among the labels: they may be positives and the rest."""
+    two = classes is not None and len(classes) == 2 and list(classes) != sorted(classes)
+    if two and not table.columns.several and set(table.used) - MISSING == set(classes or ()) and not table.true_names:
+        positive, other = classes or ("", "")
+        warn(
+            f"labels {positive!r} and {other!r} are read as noisy labels of both classes; where {other!r} means that "
+            "nothing is known of a row, ask for --transition estimate:pu"
+        )
+
+
 def _codec(
     table: Read, specs: dict[str, Any], classes: Sequence[str] | None, seed: int, missing: str
 ) -> tuple[LabelCodec, Estimate | None]:
@@ -143,6 +154,8 @@ def _codec(
         )
     if kind is not None:
         settings = {"missing": missing} if gaps else {}
+        if not kind:
+            _tell_of_positives(table, classes)
         estimate = estimate_read(Question(kind or choose_kind(table), table, classes, seed, settings))
         return LabelCodec(estimate.transition, estimate.classes, annotators=estimate.annotators), estimate
     if table.columns.several:
@@ -213,7 +226,7 @@ def keep_blank(
     gets one more row, "no label", with the probability that a label is missing: the targets of the other labels grow to
     make up for it, so that the loss stays proper.
     """
-    if isinstance(transition, AnnotatorTransition):
+    if transition.separate:
         return transition, labels  # a row without answers says nothing as it is
     if transition.per_class_labels:
         filled = labels.copy()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from .. import __version__
 from .._core import held_out_rows
@@ -32,6 +33,8 @@ from .richer import needs_more
 from .rows import Rows
 from .schema import Schema, encoder_of
 
+PENALTIES = (1.0, 3.0, 10.0)  # times the default
+ROWS_OF_A_NUMBER = 5  # rows for each number that a model is given, from which on the penalty hardly matters
 FEWEST_TO_TUNE = 10  # rows: two in each of five folds
 
 
@@ -141,6 +144,19 @@ def measure(rows: Rows, unseen: Unseen | None) -> Quality:
     return Quality(result, unseen.how, few or result.no_scores, **of_class)
 
 
+def chooses_penalty(settings: Settings, rows: Rows, features: Any) -> bool:
+    """Whether the penalty is chosen by cross-validated weak risk although nobody asked for it.
+
+    Words are many and each of them says little, so that the default, which goes by the features' variance, may be far
+    too small for them. Not where rules made the labels: they see the words, and every weak risk calls the model that
+    repeats them best.
+    """
+    if not issparse(features) or settings.model != "linear" or settings.l2 is not None or settings.tune:
+        return False
+    n, width = features.shape
+    return width > n / ROWS_OF_A_NUMBER and n >= FEWEST_TO_TUNE and not rows.transition.of_features
+
+
 def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) -> Fitted:
     """Fit to all rows and score them by cross-fitting, or hold some out."""
     n, share = len(rows.X), settings.holdout or 0.0
@@ -161,6 +177,9 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
         warn([alike] * bool(alike))
         estimator.set_params(verbose=lambda share: bar.at(round(100 * share)))
         fit_part(estimator, features, rows, chosen)
+        if chooses_penalty(settings, rows, features):
+            estimator.set_params(tune={"l2": [factor * estimator.l2_ for factor in PENALTIES]})
+            fit_part(estimator, features, rows, chosen)
         estimator.set_params(verbose=0)
     unseen = None
     if splits:
@@ -229,7 +248,7 @@ def described(estimator: Any, schema: Schema, settings: Settings, facts: dict[st
             "model": settings.model,
             "loss": certificate.loss,
             "settings": used | {"seed": settings.seed} | getattr(estimator, "best_params_", {}),
-            "tuned": settings.tune,
+            "tuned": bool(getattr(estimator, "best_params_", None)),
             "calibration": _calibration(estimator),
             "how_scored": quality.how,
             "no_scores": quality.why_none,

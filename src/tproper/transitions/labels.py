@@ -64,6 +64,11 @@ def key(label: Any) -> Any:
     return ("boolean", label) if isinstance(label, bool) else label
 
 
+def are_numbers(names: Sequence[Any]) -> bool:
+    """Whether names are 0, 1, ... in order, as the columns of a table without names are."""
+    return [key(name) for name in names] == list(range(len(names)))
+
+
 def shown(names: Iterable[Any]) -> str:
     """The first names of a list, for a message."""
     known = list(names)
@@ -470,7 +475,7 @@ class ListedSets(Names):
     @property
     def has_names(self) -> bool:
         """Whether classes have names; the sets of a T without them are known by number too."""
-        return self.classes is not None and self.classes != list(range(len(self.classes)))
+        return self.classes is not None and not are_numbers(self.classes)
 
     @cached_property
     def index(self) -> dict[Any, int]:
@@ -581,7 +586,7 @@ def columns_in_order(table: Any, space: LabelSpace, argument: str) -> Any:
     """A table with a column for each class, in the order of T's columns: a frame by name, an array in sorted order."""
     columns = list(table.columns) if hasattr(table, "columns") else None
     names = space.class_names
-    if columns is not None and columns != list(range(len(columns))):
+    if columns is not None and not are_numbers(columns):
         if set(map(key, columns)) == set(map(key, names)) and len(columns) == len(names):
             place = {key(c): i for i, c in enumerate(columns)}
             return checks.array(table, argument)[:, [place[key(name)] for name in names]]
@@ -604,7 +609,7 @@ class Pairs(LabelSpace):
     @property
     def parts(self) -> list[LabelSpace]:
         """The labels of each source."""
-        return [space_of(t, self.classes) for t in self.transition.sources]  # type: ignore[attr-defined]
+        return [space_of(t, self.classes) for t in self.transition.sources]
 
     @property
     def names(self) -> list[Any]:
@@ -757,6 +762,11 @@ class PositiveUnlabeled(Names):
                     f"labels 1 (positive) and -1 (unlabeled) pass {argument} == 1"
                 )
             rows = self.rows_of(values, gaps, argument)
+            if self.classes is None and gaps.any() and (rows[~gaps] == 1).any() and not _booleans(values, gaps):
+                raise InputError(
+                    f"{argument}: expected True = labeled positive and nothing elsewhere, got the number 1 beside "
+                    f"gaps, both of which are unlabeled as rows of T; pass {argument} == 1 if 1 is a labeled positive"
+                )
         rows[gaps] = 1
         self._check_share(rows, argument)
         return torch.from_numpy(rows), np.zeros(len(rows), dtype=bool)
@@ -778,6 +788,10 @@ class PositiveUnlabeled(Names):
                 f"{argument}: expected at most a share r = {r:.3g} of labeled positives (True, or 0 = labeled positive "
                 f"and 1 = unlabeled), got {share:.3g}: the labels may be coded the other way round, or r is too small"
             )
+
+
+def _booleans(values: NDArray[Any], gaps: BoolArray) -> bool:
+    return values.dtype.kind == "b" or all(isinstance(v, (bool, np.bool_)) for v in values[~gaps].tolist())
 
 
 def _has_minus_one(values: NDArray[Any], gaps: BoolArray) -> bool:

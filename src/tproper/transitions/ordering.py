@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from .annotators import AnnotatorTransition
-from .base import DenseTransition, EstimatedTransition, Transition
+from .base import DenseTransition, Transition
 from .families import BagTransition
 from .labels import sorted_names
 from .named import NamedTransition
 from .noisy_sets import NoisySetTransition
+from .posterior import Posterior
 from .questions import QuestionTransition
 from .sets import CandidateSetTransition
 from .stacked import StackedTransition
@@ -58,17 +59,15 @@ def _permuted(transition: Transition, order: Sequence[int]) -> Transition:
         sets = transition._labels_are_sets()
         out._weak_labels = [frozenset(new[z] for z in name) for name in own] if sets else list(own)
     out._classes = None
+    if type(transition.posterior) is Posterior:
+        out.posterior = _posterior(transition.posterior, out._T, rows, list(order))
     return out
 
 
-@_permuted.register
-def _(transition: EstimatedTransition, order: Sequence[int]) -> Transition:
-    out: Any = _permuted.dispatch(DenseTransition)(transition, order)
-    rows = np.array(order) if transition.label_kind == "classes" else np.arange(transition.num_weak_labels)
-    for name in ("draws", "concentration", "counts"):
-        given = getattr(transition, name)
-        setattr(out, name, None if given is None else _frozen(given[..., rows[:, None], np.array(order)]))
-    return out
+def _posterior(known: Posterior, mean: Any, rows: Sequence[int], columns: Sequence[int]) -> Posterior:
+    place = (..., *np.ix_(rows, columns))
+    parts = {name: getattr(known, name) for name in ("draws", "concentration", "counts")}
+    return Posterior(mean, **{name: None if given is None else given[place] for name, given in parts.items()})
 
 
 @_permuted.register

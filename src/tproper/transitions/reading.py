@@ -25,6 +25,7 @@ from .labels import (
     _is_none,
     _texts_as_lists,
     absent,
+    are_numbers,
     check_spelling,
     column,
     distinct,
@@ -207,7 +208,7 @@ def _names_for(found: list[Any], T: Transition, argument: str) -> list[Any]:
 def _names_in_sets(y: Any, K: int, argument: str) -> list[Any] | None:
     if hasattr(y, "columns"):
         names = [item(c) for c in y.columns]
-        return None if names == list(range(len(names))) or len(names) != K else ordered(names, argument)
+        return None if are_numbers(names) or len(names) != K else ordered(names, argument)
     members = _members(y, argument)
     if members is None or all(is_index(z) and 0 <= z < K for z in members):
         return None
