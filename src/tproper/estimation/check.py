@@ -268,8 +268,8 @@ def _together(found: Sequence[list[TransitionTest]]) -> list[TransitionTest]:
 
 
 def _bonferroni(tests: Sequence[TransitionTest]) -> float:
-    """The p-value of all tests together."""
-    return min(1.0, len(tests) * min((t.p_value for t in tests), default=1.0))
+    """The p-value of all tests together; 1 where there are none."""
+    return min(1.0, max(len(tests), 1) * min((t.p_value for t in tests), default=1.0))
 
 
 def _too_large(transition: Transition) -> bool:
