@@ -10,8 +10,8 @@ objective with the same rounds and trees, and of the default with all that it do
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
-import math
 import time
 import warnings
 from collections.abc import Callable
@@ -220,15 +220,19 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="of each timing")
     parser.add_argument("--tables", nargs="+", choices=list(TABLES), default=list(TABLES))
     parser.add_argument("--speed", action="store_true", help="only the times, beside the scores of the record")
+    parser.add_argument("--resume", action="store_true", help="keep the scores of the record, compute what is missing")
     parser.add_argument("--render", action="store_true", help="only write the page again")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     if not args.render:
         timed = [("digits", "noisy 30%"), ("digits", "partial p=.3"), ("wine", "noisy 30%"), ("xor", "noisy 30%")]
         seconds = [speed(*t, args.repeats) for t in timed if t[0] in args.tables]
-        cells = json.loads(RECORD.read_text())["cells"] if args.speed else []
-        cells = cells or [cell(t, k, s) for t in args.tables for k in KINDS for s in range(args.seeds)]
-        assert all(math.isfinite(c["weak"]["log_loss"]) for c in cells)
+        cells = json.loads(RECORD.read_text())["cells"] if args.speed or args.resume else []
+        known = {(c["table"], c["kind"], c["seed"]) for c in cells}
+        for key in [] if args.speed else itertools.product(args.tables, KINDS, range(args.seeds)):
+            if key not in known:
+                cells.append(cell(*key))
+                store("boosting", {"cells": cells, "speed": seconds})
         store("boosting", {"cells": cells, "speed": seconds})
     PAGE.write_text(page())
     print("page:", PAGE)
