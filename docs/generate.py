@@ -98,6 +98,7 @@ WHOLE: dict[str, str] = {
     "docs/estimation/annotators.md": "annotators",
     "docs/estimation/clean_and_features.md": "estimate_transition",
     "docs/estimation/pu.md": "pu_prior",
+    "docs/estimation/real_sources.md": "real_sources",
     "docs/estimation/tests_of_T.md": "check_transition",
     "docs/forward_scores.md": "forward_scores",
     "docs/kinds.md": "kinds_page",

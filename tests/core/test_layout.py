@@ -114,6 +114,38 @@ def exported(room: str) -> set[str]:
     return set()
 
 
+# Questions about the type of a transition that are still asked: to be taken away, never to be added to.
+TYPES_STILL_ASKED_FOR: dict[str, int] = {}
+
+
+def test_no_room_but_its_own_asks_for_the_type_of_a_transition():
+    """Structures are asked what they do: one that nobody here has seen must do everything."""
+    transitions = importlib.import_module("tproper.transitions")
+    bases = (transitions.Transition, transitions.Reconstruction)
+    kinds = {
+        name
+        for name in transitions.__all__
+        if isinstance(kind := getattr(transitions, name), type) and issubclass(kind, bases) and kind not in bases
+    }
+    assert len(kinds) > 10
+
+    def asked(node):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
+            return node.args[1:]
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            of_types = any(isinstance(s, ast.Call) and getattr(s.func, "id", "") == "type" for s in sides)
+            return sides if of_types else []
+        return [node.cls] if isinstance(node, ast.MatchClass) else []
+
+    def faults(path):
+        names = (n for node in ast.walk(parsed(path)) for part in asked(node) for n in ast.walk(part))
+        return [n for n in names if (getattr(n, "id", None) or getattr(n, "attr", None)) in kinds]
+
+    found = {str(p): len(faults(p)) for p in FILES if room_of(p) != "transitions" and faults(p)}
+    assert found == TYPES_STILL_ASKED_FOR
+
+
 def test_imports_stand_at_the_top():
     def faults(path):
         return [module for _, module, _, inside in imports(path) if inside and module.split(".")[0] not in LATE]

@@ -450,3 +450,10 @@ def test_pairs_of_annotators_with_very_many_classes_are_not_crossed(monkeypatch)
     answers = np.stack([T.sample(z, seed) for seed in (1, 2)], axis=1)
     check = tp.check_transition(answers, tp.annotators([T, T]))
     assert [test.name for test in check.tests].count("agreement of all annotators") == 1
+
+
+def test_without_probabilities_nothing_is_said_of_a_model():
+    T = tp.partial_labels(4, 0.3)
+    check = tp.check_transition(T.sample(np.arange(400) % 4, 0), T)
+    assert check.model_p_value == 1
+    assert "The model does not fit" not in str(check)

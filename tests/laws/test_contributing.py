@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import tproper as tp
@@ -20,6 +21,7 @@ from tproper.losses import (
     register_loss,
     register_potential,
 )
+from tproper.losses.kernels import cpu
 from tproper.transitions import make_transition, parse_transition, parsing, register_family
 
 from . import laws
@@ -75,7 +77,7 @@ def test_the_number_of_lines_is_as_claimed(heading):
 
 def test_the_four_things_are_there():
     assert [h for h in CODE if " lines" in h] == [h for h in SECTIONS if h.startswith("A new ")]
-    assert len(CODE) == 5  # and what the lab takes: lab/tests/test_outside.py
+    assert len(CODE) == 6  # and a structure, and what the lab takes: lab/tests/test_outside.py
 
 
 @pytest.mark.parametrize("heading", [h for h in SECTIONS if h.startswith("A new ")])
@@ -112,6 +114,48 @@ def test_a_kind_of_weak_label_from_outside(mine):
     answer = CliRunner().invoke(app, ["inspect", "shy:3,0.2"])
     assert answer.exit_code == 0, answer.output
     assert "rank" in answer.output
+
+
+def test_a_structure_from_outside_has_everything():
+    """Two classes: every loss, score, bound, certificate and CPU kernel is that of the same T as a matrix."""
+    room: dict[str, type] = {}
+    exec(block("two classes"), room)
+    T = room["Shy"](4, 0.3)
+    given = tp.Transition(T.matrix())
+    R = tp.Reconstruction(T.reconstruction().matrix(), given)
+    for law in (laws.left_inverse, laws.targets_are_unbiased, laws.adjointness, laws.targets_agree_with_themselves):
+        law(T, "auto")
+    laws.rows_agree_with_themselves(T)
+    laws.samples_follow_the_matrix(T)
+    assert isinstance(T, tp.Transition)
+    assert isinstance(T.reconstruction(), tp.Reconstruction)
+    y = torch.as_tensor(T.sample(np.arange(40) % 4, 0))
+    scores = 3 * torch.randn(40, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    pairs = [(tp.ForwardLoss(T, score=s), tp.ForwardLoss(given, score=s)) for s in ("log", "brier", "tsallis:1.5")]
+    for F in (tp.LogSumExp(), tp.Brier(), tp.Sparsemax(), tp.LogSumExp().squeezed(1.0, 2.0)):
+        pairs.append((tp.BackwardLoss(T, F), tp.BackwardLoss(given, F, reconstruction=R)))
+    w = [1.0, 2.0, 3.0, 4.0]
+    pairs.append((tp.BackwardLoss(T, class_weights=w), tp.BackwardLoss(given, reconstruction=R, class_weights=w)))
+    pairs.append((tp.GradientAscentLoss(T), tp.GradientAscentLoss(given, R)))
+    for ours, theirs in pairs:
+        a, b = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+        torch.testing.assert_close(ours(a, y), theirs(b, y), rtol=1e-12, atol=1e-12)
+        ours(a, y).backward()
+        theirs(b, y).backward()
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(torch.as_tensor(ours.lower_bounds()), torch.as_tensor(theirs.lower_bounds()))
+        torch.testing.assert_close(ours.bounds().of(y), theirs.bounds().of(y))
+        certificates = [loss.certify() for loss in (ours, theirs)]
+        assert len({(c.proper, c.strictly_proper, c.lower_bounded, c.evidence) for c in certificates}) == 1
+    for loss in (pairs[0][0], pairs[3][0], pairs[6][0]):
+        assert cpu.runs(loss, scores)
+    q = scores.softmax(-1).numpy()
+    for score in (tp.weak_log_loss, tp.weak_brier):
+        ours, theirs = (score(y, q, t, reconstruction=r) for t, r in ((T, "auto"), (given, R)))
+        assert (ours.value, ours.stderr) == pytest.approx((theirs.value, theirs.stderr), rel=1e-12)
+    np.testing.assert_allclose(tp.critical_k(T), tp.critical_k(given, R))
+    assert T.diagnose().reconstructible
+    assert T.same_as(given)
 
 
 def test_a_loss_from_outside(mine):

@@ -79,8 +79,8 @@ def with_few_classes(transition: Transition) -> Transition | None:
         if d < o:
             return families.complementary(FEW_CLASSES, noise=kept)
         return families.symmetric_noise(FEW_CLASSES, 1 - kept)
-    if isinstance(transition, families.IndependentSets):
-        return families.partial_labels(FEW_CLASSES, transition.p)
+    if transition.size_probability is not None and transition.rate is not None:
+        return families.partial_labels(FEW_CLASSES, transition.rate.value)
     if isinstance(transition, families.FixedSizeSets):
         excluded = transition.num_classes - transition.set_sizes()[0]
         return families.multi_complementary(FEW_CLASSES, min(excluded, FEW_CLASSES - 2))

@@ -23,7 +23,7 @@ from torch import Tensor
 from .._core import FloatArray, Labels, checks, count_text
 from ..errors import InputError
 from ..metrics import probabilities_of, read_labels
-from ..transitions import AnnotatorTransition, CandidateSetTransition, SoftLabels, StackedTransition, Transition
+from ..transitions import SoftLabels, Transition
 from .agreement import pair_fits, total_agreement
 from .groups import Group, make_groups
 from .hull import fit_hull, one_hot_block
@@ -164,7 +164,7 @@ def check_transition(
     if given is not None:  # rows without a label
         y, p, features = y[given], _some(p, given), _some(features, given)
         groups = None if groups is None else checks.array(groups, "groups")[given]
-    if isinstance(transition, AnnotatorTransition) and (y < 0).all():
+    if transition.separate and (y < 0).all():
         raise InputError("labels: expected at least one answer, got none")
     transition = read.bare
     view = view_of(y, transition, labels_named)
@@ -268,15 +268,15 @@ def _together(found: Sequence[list[TransitionTest]]) -> list[TransitionTest]:
 
 
 def _bonferroni(tests: Sequence[TransitionTest]) -> float:
-    """The p-value of all tests together."""
-    return min(1.0, len(tests) * min((t.p_value for t in tests), default=1.0))
+    """The p-value of all tests together; 1 where there are none."""
+    return min(1.0, max(len(tests), 1) * min((t.p_value for t in tests), default=1.0))
 
 
 def _too_large(transition: Transition) -> bool:
-    if isinstance(transition, AnnotatorTransition) or not isinstance(transition, Transition):
+    if not isinstance(transition, Transition) or transition.separate:
         return False
     K, M = transition.num_classes, transition.num_weak_labels
-    return K > MOST_CLASSES or (not isinstance(transition, CandidateSetTransition) and M * K > 4000 * MOST_CLASSES)
+    return K > MOST_CLASSES or (transition.size_probability is None and M * K > 4000 * MOST_CLASSES)
 
 
 # Tests from labels alone.
@@ -305,10 +305,11 @@ def _structure(view: View, transition: Any) -> list[TransitionTest]:
     if isinstance(view, SetLabel):
         names = [f"sets of {j} classes" for j in range(len(view.sizes))]
         return _fixed("sizes of candidate sets", view.sizes, view.size_probability, names, view.draws)
-    if isinstance(transition, StackedTransition) and isinstance(view, OneLabel):
-        index = np.searchsorted(transition.offsets, view.index, side="right") - 1
-        counts = np.bincount(index, minlength=len(transition.sources))
-        return _fixed("shares of sources", counts, transition.weights, [f"source {d}" for d in range(len(counts))])
+    ends, weights = transition.source_rows
+    if len(weights) > 1 and isinstance(view, OneLabel):
+        index = np.searchsorted(ends, view.index, side="right") - 1
+        counts = np.bincount(index, minlength=len(weights))
+        return _fixed("shares of sources", counts, weights, [f"source {d}" for d in range(len(counts))])
     return []
 
 

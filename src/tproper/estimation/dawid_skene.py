@@ -31,6 +31,7 @@ TOLERANCE = 1e-5  # change of log likelihood for each answer, below which EM end
 MOST_ROUNDS = 200
 UNLIKE, FEWEST_ANSWERS = 1.7, 5  # standard errors (p = .09), and answers, from which an annotator is unlike others
 OWN_RATE = 10.0  # answers for each class by which such a one is shrunk to a rate of right answers of its own
+ENOUGH = 400_000  # answers that unlike annotators are looked for in
 LOOKS, MOST_APART, CHUNK = 3, 0.3, 1 << 24  # rounds, share of the annotators, entries at a time
 A_HANDFUL = 10  # annotators, up to which EM ends before the strength is chosen
 FIRST_ROUNDS = 2  # before the strength is chosen
@@ -367,23 +368,30 @@ def unlike(fit: Fit) -> NDArray[np.bool_]:
     variance under the T of all follow from that posterior, and those who follow the others vary by the strength.
     """
     crowd, m = fit.crowd, fit.crowd.m
-    pooled, log_T = fit.pooled, np.log(fit.T.astype(np.float64))
-    log_prior = np.log(fit.prior)
+    pooled: FloatArray = fit.pooled.astype(crowd.dtype)
+    log_T = np.log(fit.T)
+    log_prior: FloatArray = np.log(fit.prior).astype(crowd.dtype)
     off, variance, times = np.zeros(m), np.zeros(m), np.zeros(m)
     step = max(1, CHUNK // (crowd.num_answers * crowd.num_classes * max(int(crowd.degree.max()), 1)))
     items = np.flatnonzero(crowd.degree >= 2)
+    share = ENOUGH / max(int(crowd.degree[items].sum()), 1)
+    if share < 1:
+        items = items[np.random.default_rng(0).random(len(items)) < share]
     K = crowd.num_classes
     evidence = fit.evidence
     for some in (items[i : i + step] for i in range(0, len(items), step)):
         place, column = crowd.of(some)
         who, answer = np.divmod(column, crowd.num_answers)
-        rest = normalised(evidence[some][place].astype(np.float64) - log_T[who, answer] + log_prior)[1]  # (N, K)
-        named = np.zeros((len(who), crowd.num_answers))
-        named[:, :K] = rest
+        rest = normalised(evidence[some[place]] - log_T[who, answer] + log_prior)[1]  # (N, K)
+        named = rest
+        if crowd.num_answers > K:
+            named = np.zeros((len(who), crowd.num_answers), dtype=crowd.dtype)
+            named[:, :K] = rest
         q = rest @ pooled.T  # (N, M): what the T of all gives
-        mean = (q * named).sum(axis=1)
+        q *= named
+        mean = sums(q)[:, 0]
         off += np.bincount(who, named[np.arange(len(who)), answer] - mean, m)
-        variance += np.bincount(who, (q * named**2).sum(axis=1) - mean**2, m)
+        variance += np.bincount(who, np.einsum("ny,ny->n", q, named) - mean**2, m)
         times += np.bincount(who, minlength=m)
     spread = 1 + np.maximum(times / K - 1, 0) / (fit.strength + 1)
     far = np.abs(off) > UNLIKE * np.sqrt(variance * spread)

@@ -29,6 +29,7 @@ HALF = 0.6  # of the expected disagreements that copies turn into agreements
 SAME = 0.8  # the same of the rows that a rule speaks on, as a share of what is left beyond chance
 LEVEL = 0.01  # of all pairs together
 ROUNDS = 30
+EM_ROUNDS = 60  # for the T of one of a pair
 
 
 def tables(answers: Answers, m: int, M: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -113,7 +114,11 @@ def _beyond(A: FloatArray, expected: FloatArray, shared: FloatArray, usable: NDA
 
 
 def confirmed(pair: Copies, answers: Answers, P: FloatArray, M: int) -> Copies | None:
-    """The pair, if it agrees too often given the classes (n, K) as sources outside of its group see them."""
+    """The pair, if it agrees too often given the classes (n, K) as sources outside of its group see them.
+
+    T of each of the two is the likeliest beside what those see: counts by their posteriors alone would make two that
+    are better than all others look as doubtful as these are.
+    """
     n = len(answers.items)
     said = np.full((n, 2), -1)
     for column, a in enumerate((pair.first, pair.second)):
@@ -124,16 +129,24 @@ def confirmed(pair: Copies, answers: Answers, P: FloatArray, M: int) -> Copies |
     expected = np.ones(len(rows))
     parts = []
     for column in range(2):
-        T = np.zeros((M, P.shape[1]))
-        np.add.at(T, said[:, column], P)
-        T += 0.5 / M
-        parts.append(T / T.sum(axis=0))
+        parts.append(_likeliest(said[:, column], P, M))
     expected = P @ (parts[0] * parts[1]).sum(axis=0)
     agreed, e = float((said[:, 0] == said[:, 1]).mean()), float(expected.mean())
     z = (agreed - e - 0.5 / len(rows)) / np.sqrt(max(float((expected * (1 - expected)).mean()), 1e-4) / len(rows))
     if agreed - e < HALF * (1 - e) or z < ndtri(1 - LEVEL):
         return None
     return Copies(pair.first, pair.second, len(rows), agreed, e, max(pair.p_value, float(1 - ndtr(z))))
+
+
+def _likeliest(said: NDArray[np.int64], P: FloatArray, M: int) -> FloatArray:
+    """T (M, K) of a source beside prior probabilities (n, K) of the classes, by EM."""
+    one, Q = np.eye(M)[said], P
+    for _ in range(EM_ROUNDS):
+        T = one.T @ Q + 0.5 / M
+        T /= T.sum(axis=0)
+        Q = P * T[said]
+        Q /= Q.sum(axis=1, keepdims=True)
+    return T
 
 
 def groups_of(pairs: list[Copies], m: int) -> NDArray[np.int64]:

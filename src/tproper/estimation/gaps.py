@@ -43,8 +43,9 @@ def meaning_of_gaps(answers: Answers, num_classes: int, missing: Any) -> tuple[l
     few = answers.wide & gaps & ~told & ((times[:, :K] > 0).sum(axis=1) < (times[:, :K].sum(axis=0) > 0).sum())
     follow = given[told].sum() > given[gaps & ~told & ~few].sum()  # most of those that can be told abstain
     out, silence = [], np.zeros(m, dtype=bool)
+    names_of = (times[:, :K] > 0).sum(axis=1).tolist()
     for a in range(m):
-        named = int((times[a, :K] > 0).sum())
+        named = names_of[a]
         if not gaps[a]:
             out.append(Gap(names[a], "none", "it answered every item"))
         elif asked[a] != "auto":

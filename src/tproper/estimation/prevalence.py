@@ -43,9 +43,6 @@ from ..metrics import (
     weights_of,
 )
 from ..transitions import (
-    AnnotatorTransition,
-    CandidateSetTransition,
-    EstimatedTransition,
     SoftLabels,
     Transition,
     hard_labels,
@@ -372,7 +369,7 @@ def _by_transition(
         )
     encoded = labels
     group = group_codes(groups, len(encoded))
-    if isinstance(transition, AnnotatorTransition):
+    if transition.separate:
         heard = (encoded >= 0).any(dim=1)  # no answer says nothing
         if true is not None:
             heard |= torch.as_tensor(true >= 0)
@@ -416,7 +413,7 @@ def _by_transition(
     still = (stderr < STILL) | free
     stderr[still] = (interval[still, 1] - interval[still, 0]) / (2 * Z95)
     share = max(0.0, 1 - float(from_labels.var(axis=0).sum() / max(variance.sum(), 1e-300)))
-    rows = next_rows(transition, value) if isinstance(transition, EstimatedTransition) else np.zeros(len(value), int)
+    rows = next_rows(transition, value) if transition.posterior is not None else np.zeros(len(value), int)
     of_all = np.bincount(inverse.numpy().reshape(-1), minlength=U) / n
     notes = _notes(transition, T[:U], of_all, value, n, share if with_T is not None else None, rows)
     if true is not None:
@@ -578,20 +575,20 @@ def _draws(
     transition: Transition, kinds: torch.Tensor, size: int, rng: np.random.Generator
 ) -> Callable[[slice], FloatArray] | None:
     """Some of `size` draws of the rows (S, U, K) of the labels that occur, up to a factor; None where T is known."""
-    if isinstance(transition, CandidateSetTransition):  # what its rate is changes a row by a factor alone
+    if transition.size_probability is not None:  # what its rate is changes a row by a factor alone
         return None
-    if not isinstance(transition, AnnotatorTransition):
-        if isinstance(transition, EstimatedTransition):
-            T: FloatArray | None = transition.samples(size, rng)
+    if not transition.separate:
+        if transition.posterior is not None:
+            T: FloatArray | None = transition.posterior.samples(size, rng)
         else:
             T = posterior_draws(transition, size)
         return None if T is None else T[:, transition.row_index(kinds).numpy()].__getitem__
-    parts = [posterior_draws(t, size, a) for a, t in enumerate(transition.transitions)]
+    parts = [posterior_draws(t, size, a) for a, t in enumerate(transition.separate)]
     if all(p is None for p in parts):
         return None
 
     def drawn(some: slice) -> FloatArray:
-        tables = [t.matrix() if p is None else p[some] for t, p in zip(transition.transitions, parts, strict=True)]
+        tables = [t.matrix() if p is None else p[some] for t, p in zip(transition.separate, parts, strict=True)]
         log = log_likelihood(tables, kinds.numpy())
         return np.exp(log - log.max(axis=2, keepdims=True))
 
@@ -600,10 +597,10 @@ def _draws(
 
 def _rows(transition: Transition, kinds: torch.Tensor) -> FloatArray:
     """P(label | class) (U, K) of the labels that occur, up to a factor for each label."""
-    if isinstance(transition, CandidateSetTransition):
+    if transition.size_probability is not None:
         return kinds.numpy().astype(np.float64)
-    if isinstance(transition, AnnotatorTransition):
-        log = log_likelihood([t.matrix() for t in transition.transitions], kinds.numpy())
+    if transition.separate:
+        log = log_likelihood([t.matrix() for t in transition.separate], kinds.numpy())
         return np.exp(log - log.max(axis=1, keepdims=True))
     out: FloatArray = transition.matrix()[transition.row_index(kinds).numpy()]
     return out
@@ -643,7 +640,7 @@ def class_shares(T: FloatArray, q: FloatArray) -> FloatArray:
     return pi
 
 
-def next_rows(transition: EstimatedTransition, value: FloatArray, rows: int = ROWS) -> np.ndarray:
+def next_rows(transition: Transition, value: FloatArray, rows: int = ROWS) -> np.ndarray:
     """How `rows` more clean rows are best shared among the classes.
 
     To first order an error of column z moves the class shares by ``-pi_z A dT_z``, A the minimum-variance left inverse
@@ -655,7 +652,8 @@ def next_rows(transition: EstimatedTransition, value: FloatArray, rows: int = RO
     A = np.linalg.pinv(np.sqrt(weight)[:, None] * T) * np.sqrt(weight)  # (K, M)
     spread = ((A**2) @ T - (A @ T) ** 2).sum(axis=0)  # trace of A (diag(T_z) - T_z T_z^T) A^T
     c = np.maximum(value, 1e-3) ** 2 * np.maximum(spread, 0.0)
-    variance = (transition.stderr**2).sum(axis=0)
+    assert transition.posterior is not None
+    variance = (transition.posterior.stderr**2).sum(axis=0)
     behind = (T * (1 - T)).sum(axis=0) / np.maximum(variance, 1e-12)
     out = np.zeros(len(value), dtype=np.int64)
     for _ in range(rows):

@@ -33,19 +33,10 @@ from ..metrics import (
 )
 from ..transitions import (
     AnnotatorTransition,
-    CandidateSetTransition,
     Encoded,
-    NoisySetTransition,
-    QuestionTransition,
     Reconstruction,
-    StackedTransition,
     Transition,
-    UniformTransition,
-    families,
-    noisy_partial_labels,
-    partial_labels,
     space_of,
-    yes_no,
 )
 
 SCORES = {"accuracy": weak_accuracy, "log_loss": weak_log_loss, "brier": weak_brier}
@@ -171,7 +162,7 @@ def _around(
     annotators: Sequence[Any] | None,
 ) -> dict[str, Sensitivity]:
     """Scores of the same labels, by name."""
-    crowd = _Annotators(scored, transition, annotators) if isinstance(transition, AnnotatorTransition) else None
+    crowd = _Annotators(scored, transition, annotators) if transition.separate else None
     out = {}
     for at in scored:
         rates = _rates(at, transition, classes) if crowd is None else crowd.rates(at)
@@ -246,23 +237,13 @@ def _none(at: _ScoreAt) -> _Rates:
 def _rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | None) -> _Rates:
     """What can be moved."""
     K = transition.num_classes
-    if isinstance(transition, families.IndependentSets):
-        p = transition.p
-        return _one_rate(at, "p, the probability of a wrong candidate,", lambda m: partial_labels(K, _inside(p, m)))
-    if isinstance(transition, CandidateSetTransition):
+    rate = transition.rate
+    if transition.per_class_labels and rate is None:
         return _none(at)
-    if isinstance(transition, NoisySetTransition):
-        p, e = transition.p, transition.e
-        name = "e, the probability that a set leaves the class out,"
-        return _one_rate(at, name, lambda m: noisy_partial_labels(K, p, _inside(e, m)))
-    if isinstance(transition, QuestionTransition) and K > DENSE_CLASSES:
-        miss, false = transition.miss, transition.false
-        return _one_rate(at, "P(no | it is that class)", lambda m: yes_no(K, _inside(miss, m), false))
-    if isinstance(transition, UniformTransition) and K > DENSE_CLASSES:
-        d, name = transition.diagonal, transition.name
-        if not 0 < d < 1:
+    if rate is not None and (transition.per_class_labels or K > DENSE_CLASSES):
+        if rate.fixed:
             return _none(at)
-        return _one_rate(at, "P(label = class)", lambda m: UniformTransition(K, _inside(d, m), name))
+        return _one_rate(at, rate.name, lambda m: rate.other(_inside(rate.value, m)))
     return _table_rates(at, transition, classes)
 
 
@@ -286,11 +267,9 @@ class _Annotators:
     The scores move mostly the same: what was made for one of them serves the others.
     """
 
-    def __init__(
-        self, scored: Sequence[_ScoreAt], transition: AnnotatorTransition, names: Sequence[Any] | None
-    ) -> None:
+    def __init__(self, scored: Sequence[_ScoreAt], transition: Transition, names: Sequence[Any] | None) -> None:
         self.scored, self.transition = scored, transition
-        self.tables = [t.matrix() for t in transition.transitions]
+        self.tables = [t.matrix() for t in transition.separate]
         if names is not None and len(names) != len(self.tables):
             raise InputError(f"annotators: expected the names of {len(self.tables)} annotators, got {len(names)}")
         self.names = range(len(self.tables)) if names is None else names
@@ -324,7 +303,7 @@ class _Annotators:
     def _moved(self, moves: Mapping[int, float]) -> Transition:
         key = tuple(moves.items())
         if key not in self.made:
-            new = list(self.transition.transitions)
+            new = list(self.transition.separate)
             for a, m in key:
                 T = self.tables[a].copy()
                 for z in range(min(T.shape)):
@@ -365,9 +344,7 @@ def _table_rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | 
     """The entries of T, those of each source by themselves."""
     T = transition.matrix()
     S = at.by_label(len(T)) / len(at.labels)
-    ends, weights = np.array([0, len(T)]), np.ones(1)
-    if isinstance(transition, StackedTransition):
-        ends, weights = transition.offsets, transition.weights
+    ends, weights = transition.source_rows
     R = transition.reconstruction().matrix()
     G = -(R @ S @ R).T  # (M, K): derivative of the score in T's entries
     rates = []  # (effect, source, row in the source, class)
@@ -416,6 +393,6 @@ def _table_rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | 
     name = f"P(label {label} | class {z_name})"
     if transition.positive_unlabeled:
         name, effect = "r = P(labeled | positive)", effect if i == 0 else -effect
-    elif isinstance(transition, StackedTransition):
+    elif isinstance(label, tuple):
         name = f"P(label {label[1]} | class {z_name}) of source {label[0]}"
     return _Rates(name, effect, moved, values)

@@ -11,10 +11,6 @@ from numpy.typing import NDArray
 
 from .._core import FloatArray
 from ..transitions import (
-    AnnotatorTransition,
-    CandidateSetTransition,
-    EstimatedPartialLabels,
-    StackedTransition,
     Transition,
     posterior_draws,
 )
@@ -67,13 +63,14 @@ class SetLabel:
     `draws` (S, K + 1) are those of the sizes' probabilities where p was estimated.
     """
 
-    def __init__(self, transition: CandidateSetTransition, masks: NDArray[np.bool_]) -> None:
+    def __init__(self, transition: Transition, masks: NDArray[np.bool_]) -> None:
         self.transition, self.masks = transition, masks
         self.n, self.num_classes = masks.shape
         K, size = self.num_classes, transition.size_probability
+        assert size is not None
         self.size_probability, self.sizes = size, np.bincount(masks.sum(axis=1), minlength=K + 1)
         self.features, self.names = K, [f"class {z} as a candidate" for z in range(K)]
-        self.draws = _size_draws(transition) if isinstance(transition, EstimatedPartialLabels) else None
+        self.draws = transition.size_draws(DRAWS)
         j = np.maximum(np.arange(K + 1), 1)
         other = (j - 1) / (K - 1)  # P(another class is in S | |S|)
         pair = other * (j - 2) / max(K - 2, 1) * (K > 2)
@@ -122,14 +119,6 @@ class SetLabel:
     def simulate(self, rows: Index, classes: Index, rng: np.random.Generator) -> NDArray[np.bool_]:
         """Sets drawn for given classes."""
         return self.transition.sample(classes, rng)
-
-
-def _size_draws(transition: EstimatedPartialLabels) -> FloatArray:
-    """P(|S| = j), j = 0 .. K, for draws of p (S, K + 1): ``|S| - 1`` is binomial."""
-    from scipy.stats import binom
-
-    K = transition.num_classes
-    return np.asarray(binom.pmf(np.arange(-1, K), K - 1, transition.rates(DRAWS)[:, None]))
 
 
 def log_likelihood(tables: Sequence[FloatArray], answers: Index) -> FloatArray:
@@ -230,17 +219,18 @@ View = OneLabel | SetLabel | SeveralAnswers
 
 def view_of(y: NDArray[Any], transition: Transition, names: Sequence[Any] | None = None) -> View:
     """Encoded labels, which may have names, seen through their T."""
-    if isinstance(transition, AnnotatorTransition):
-        return SeveralAnswers(transition.transitions, y)
-    if isinstance(transition, CandidateSetTransition):
+    if transition.separate:
+        return SeveralAnswers(transition.separate, y)
+    if transition.size_probability is not None:
         return SetLabel(transition, y)
     if transition.per_class_labels:
         y = transition.row_index(torch.as_tensor(y)).numpy()
     T = transition.matrix()
     draws = posterior_draws(transition, DRAWS if T.size <= 2000 else DRAWS_EACH)
-    if isinstance(transition, StackedTransition):  # the sources' shares are tested by themselves
-        source = np.searchsorted(transition.offsets, np.arange(len(T)), side="right") - 1
-        shares = np.bincount(source[y], minlength=len(transition.sources)) / len(y)
-        scale = (shares / transition.weights)[source][:, None]
+    ends, weights = transition.source_rows
+    if len(weights) > 1:  # the sources' shares are tested by themselves
+        source = np.searchsorted(ends, np.arange(len(T)), side="right") - 1
+        shares = np.bincount(source[y], minlength=len(weights)) / len(y)
+        scale = (shares / weights)[source][:, None]
         T, draws = T * scale, None if draws is None else draws * scale
     return OneLabel(T, y, draws, [f"label {name}" for name in (transition.weak_labels if names is None else names)])

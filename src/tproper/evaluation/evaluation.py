@@ -20,7 +20,7 @@ from torch import Tensor
 from .._core import FloatArray, Labels, NotReconstructibleError, checks
 from ..errors import InputError
 from ..estimation import Sensitivity, TransitionCheck, check_transition, sensitivities
-from ..metrics import Calibration, Score, encoded, probabilities_of, restrict
+from ..metrics import Calibration, Score, probabilities_of, read_labels, restrict
 from ..transitions import Encoded, Reconstruction, Transition, identity
 from .bounds import LIMITS, Bounds, bounds_without, reconstruction_of
 from .streamed import NAMES, UNSCORABLE, Coded, Scores, StreamedScores, scores_of
@@ -277,33 +277,23 @@ def evaluate(
     """
     if not isinstance(transition, Transition):
         raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
-    y = encoded(transition, labels).numpy()
-    p = probabilities_of(probabilities, transition.num_classes, len(y)).numpy()
-    known = None if true is None else _known(true, len(y), transition.num_classes)
+    read = read_labels(transition, labels)
+    y, n, given = read.labels.numpy(), len(read), read.given
+    p = probabilities_of(probabilities, transition.num_classes, n, space=read.space).numpy()
+    known = None if true is None else read.space.known_classes(true, n)
+    if known is not None and not (known >= 0).any():
+        raise InputError(f"true: expected the classes of some rows, got none of {n}")
     if known is None and not transition.diagnose().reconstructible:
         raise NotReconstructibleError(f"transition: expected one that tells classes apart, or true=; {UNSCORABLE}")
-    evaluator = Evaluator(transition, groups=groups)
-    evaluator.add(y, p)
+    of_rows = None if groups is None else checks.array(groups, "groups")
+    some = slice(None) if given is None else given  # rows without a label say nothing of it
+    legend = Legend(read.space.classes or ())
+    evaluator = Evaluator(read.bare, legend, groups=None if of_rows is None else of_rows[some])
+    evaluator.add(y[some], p[some])
     if known is not None:
-        evaluator.add_known(
-            known[known >= 0], p[known >= 0], None if groups is None else np.asarray(groups)[known >= 0]
-        )
+        checked = known >= 0
+        evaluator.add_known(known[checked], p[checked], None if of_rows is None else of_rows[checked])
     return evaluator.result()
-
-
-def _known(true: ArrayLike, n: int, K: int) -> NDArray[np.int64]:
-    given = true.to_numpy() if hasattr(true, "to_numpy") else true
-    cells = np.asarray(checks.array(given, "true"), dtype=object)
-    if cells.shape != (n,):
-        raise InputError(f"true: expected one class for each of the {n} rows, got shape {cells.shape}")
-    codes = np.array([-1 if checks.absent(c) else c for c in cells])
-    if codes.dtype.kind == "f" and np.array_equal(codes, np.floor(codes)):
-        codes = codes.astype(np.int64)
-    if codes.dtype.kind not in "iu" or (codes < -1).any() or (codes >= K).any():
-        raise InputError(f"true: expected classes 0 to {K - 1}, -1 or None where unknown, got {checks.short(true)}")
-    if not (codes >= 0).any():
-        raise InputError(f"true: expected the classes of some rows, got none of {n}")
-    return codes.astype(np.int64)
 
 
 class Evaluator:

@@ -303,7 +303,7 @@ def identity_calibrator(num_classes: int, note: str) -> Calibrator:
     return Calibrator("identity", identity_scaling(num_classes), "scores", 0.0, no_gain(0), notes=[note])
 
 
-# Chosen on the YouTube and wine tables of docs/estimation/real_sources.md, between 0 and a half
+# Chosen between 0 and a half with the sets of docs/estimation/real_sources.md in view
 INDEPENDENT = 0.25  # probability that rules err independently of what the features say of the class
 
 

@@ -25,7 +25,6 @@ from .._core import checks
 from ..errors import InputError
 from ..transitions import (
     ENUMERATION_LIMIT,
-    AnnotatorTransition,
     Encoded,
     LabelSpace,
     SoftLabels,
@@ -92,7 +91,7 @@ def read_both(
 def check_informative(labels: Tensor, transition: Transition) -> None:
     """Refuse encoded labels that all say nothing: there is nothing to learn from them."""
     gone = labels.isnan() if is_soft(labels) else labels < 0
-    if isinstance(transition, AnnotatorTransition) and bool(gone.all()):
+    if transition.separate and bool(gone.all()):
         raise InputError(f"y: expected at least one answer, got none in {len(labels)} rows")
     if transition.per_class_labels and not is_soft(labels) and bool(labels.all()):
         raise InputError(f"y: expected a candidate set that leaves a class out, got every class in all {len(labels)}")

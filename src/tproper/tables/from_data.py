@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,7 +156,7 @@ def _tell_unused(columns: LabelColumns) -> None:
 def draw(estimate: Estimate, path: Path, since: Mark | str) -> bool:
     """T as a heat map with intervals, one for each annotator (of the first twelve); whether it could be drawn."""
     T = estimate.transition
-    parts = T.transitions if isinstance(T, AnnotatorTransition) else [T]
+    parts = T.separate or [T]
     if not can_draw() or any(t.per_class_labels for t in parts):
         return False
     titles = estimate.annotators or ["P(label | class), with 95% intervals"]
@@ -230,14 +230,15 @@ def _noisy(question: Question) -> Estimate:
         plain = transition_to_dict(T) | {"weak_labels": own}
         del plain["label_kind"]
         T = transition_from_dict(plain)
-    assert isinstance(T, EstimatedTransition)
     clean = 0 if truth is None else int((truth >= 0).sum())
     seen = set() if truth is None else set(truth.tolist())
     lacking = [name for z, name in enumerate(names) if z not in seen]
     if lacking and question.kind == "clean":
         warn([f"no row of class {short(lacking)} is known: T's column is what other classes suggest"])
     head = f"classes {short(names, 20)}\nfrom {rows:,} labels, {clean:,} of them in rows of known class"
-    return Estimate(f"{T.describe(names)}\n{head}", T, names, facts={"rows": rows, "clean_rows": clean})
+    return Estimate(
+        f"{cast(EstimatedTransition, T).describe(names)}\n{head}", T, names, facts={"rows": rows, "clean_rows": clean}
+    )
 
 
 def _classes(kind: str, labels: list[str], table: Read, classes: Sequence[str] | None) -> list[str]:
@@ -317,9 +318,8 @@ def _annotators(question: Question) -> Estimate:
     return Estimate(text, _named(crowd.transition, names), names, who, facts, labels)
 
 
-def _named(T: Transition, names: Sequence[str]) -> Transition:
+def _named(T: AnnotatorTransition, names: Sequence[str]) -> Transition:
     """T of annotators, where one whose silence is an answer has a name for it beside those of the classes."""
-    assert isinstance(T, AnnotatorTransition)
     parts = []
     for part, silence in zip(T.transitions, T.silence.tolist(), strict=True):
         plain = transition_to_dict(part) | {"weak_labels": [*names, SILENCE]}

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -26,12 +26,9 @@ from ..evaluation import Legend
 from ..transitions import (
     SET_SEPARATOR,
     AnnotatorTransition,
-    CandidateSetTransition,
     LabelSpace,
     Names,
-    StackedTransition,
     Transition,
-    UniformTransition,
     UnknownSizeError,
     annotators,
     identity,
@@ -40,6 +37,7 @@ from ..transitions import (
     multi_source,
     permuted,
     space_of,
+    treats_alike,
 )
 
 if TYPE_CHECKING:
@@ -102,13 +100,11 @@ class _Texts:
     def find(self, text: str) -> int | NDArray[np.bool_]:
         """The row of T, or the candidate mask; a ValueError says what was expected."""
         label = self._members(text) if self.masks or self.sets else self._row(text)
-        if isinstance(self.T, CandidateSetTransition):
-            possible = np.isfinite(self.T.log_weight[int(np.sum(label))])
-        elif self.masks:
+        if self.masks:
             rows = self.T.evidence(torch.as_tensor(label)[None]).logs(torch.float64)
             possible = bool(torch.isfinite(rows).any())
         else:
-            possible = np.isfinite(self._log_row_maxima[label])
+            possible = bool(np.isfinite(self._log_row_maxima[label]).all())
         if not possible:
             raise InputError(
                 f"expected a label that occurs under {self.T.name}, got {text!r}, of probability 0 in every class"
@@ -177,11 +173,7 @@ class LabelCodec:
         self.classes = list(classes)
         self.sources = list(sources)
         self.annotators = list(annotators)  # in the order of T
-        parts = [transition]
-        if sources and isinstance(transition, StackedTransition):
-            parts = transition.sources
-        elif annotators and isinstance(transition, AnnotatorTransition):
-            parts = transition.transitions
+        parts = (transition.sources if sources else transition.separate if annotators else ()) or [transition]
         self._vocabularies = [_Texts(space_of(t, classes)) for t in parts]
         if any(SET_SEPARATOR in name for name in classes) and any(v.masks or v.sets for v in self._vocabularies):
             raise InputError(
@@ -224,8 +216,7 @@ class LabelCodec:
             a, rows = place[name], None if answered.places is None else answered.places[:, j]
             encoded, absent = self._encode(a, answered.codes[:, j], answered.values, first_row, name, rows)
             out[:, a] = np.where(absent, -1, encoded)
-        silence = isinstance(self.transition, AnnotatorTransition) and bool((self.transition.silence >= 0).any())
-        return out, np.asarray((out < 0).all(axis=1) & (not silence))
+        return out, np.asarray((out < 0).all(axis=1) & (not self.transition.of_features))
 
     def encode_texts(
         self, codes: NDArray[np.int64], values: list[str], column: str, rows: NDArray[np.int64] | None = None
@@ -243,14 +234,13 @@ class LabelCodec:
         which = self._sources(sources, first_row)
         out = np.zeros(len(label_codes), dtype=np.int64)
         missing = np.zeros(len(label_codes), dtype=bool)
-        assert isinstance(self.transition, StackedTransition)
         for d in np.unique(which):
             rows = np.flatnonzero(which == d)
             encoded, absent = self._encode(int(d), label_codes[rows], label_values, first_row, column, rows)
             if self._vocabularies[d].masks:
                 encoded[absent] = True  # any valid mask will do
                 encoded = self.transition.sources[d].row_index(torch.as_tensor(encoded)).numpy()
-            out[rows] = self.transition.offsets[d] + encoded
+            out[rows] = self.transition.source_rows[0][d] + encoded
             missing[rows] = absent
         return out, missing
 
@@ -311,8 +301,9 @@ class LabelCodec:
         return [pairs[i][1] for i in inverse], [pairs[i][0] for i in inverse]
 
     def _pair(self, label: Any) -> tuple[str, str]:
-        assert isinstance(self.transition, StackedTransition)
-        d, y = (int(v) for v in self.transition.pairs([int(label)])[0])
+        ends, _ = self.transition.source_rows
+        d = int(np.searchsorted(ends, int(label), side="right")) - 1
+        y = int(label) - int(ends[d])
         vocabulary = self._vocabularies[d]
         if vocabulary.masks:
             members = sorted(self.transition.sources[d].weak_labels[y])
@@ -404,8 +395,7 @@ def resolve_answers(
     parts, names = _parts(specs, values, classes, False, truth)
     known = annotators_of_file(specs[""]) if "" in specs else None
     if known is not None:
-        T = parts[0]
-        assert isinstance(T, AnnotatorTransition)
+        T = cast(AnnotatorTransition, parts[0])
         check_annotators(columns, known, specs[""])
         return T, names, known
     if "" in specs:
@@ -441,9 +431,9 @@ def _parts(
     sets = not clean and any(SET_SEPARATOR in v for v in values)
     labelled, named = members_of(values, sets), class_names([*values, *truth], sets)
     parts = [_sized(spec, named) for spec in specs.values()]
-    single = [t for part in parts for t in (part.transitions if isinstance(part, AnnotatorTransition) else [part])]
+    single = [t for part in parts for t in (part.separate or [part])]
     K = parts[0].num_classes
-    own_labels = all(t.num_weak_labels != K and not isinstance(t, CandidateSetTransition) for t in single)
+    own_labels = all(t.num_weak_labels != K and t.size_probability is None for t in single)
     if own_labels and not clean and len(labelled) != K:
         return parts, [str(z) for z in range(K)]  # labels do not name classes
     if len(named) != K:
@@ -451,7 +441,7 @@ def _parts(
             f"--transition: {parts[0].name} has {K} classes, but the labels name {len(named)} ({short(named)}); "
             "list every class, in order, with --classes"
         )
-    symmetric = all(isinstance(t, (UniformTransition, CandidateSetTransition)) for t in single)
+    symmetric = all(map(treats_alike, single))
     if not symmetric and (K == 2 or named != [str(z) for z in range(K)]):
         order = "POSITIVE,NEGATIVE" if K == 2 else "the order of its columns"
         raise InputError(f"--classes: expected the classes of {parts[0].name} in order ({order}), got none")

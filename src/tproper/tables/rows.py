@@ -20,7 +20,6 @@ from ..learn import KINDS
 from ..metrics import forward_risk
 from ..transitions import (
     ENUMERATION_LIMIT,
-    AnnotatorTransition,
     Encoded,
     Transition,
 )
@@ -227,7 +226,7 @@ def keep_blank(
     gets one more row, "no label", with the probability that a label is missing: the targets of the other labels grow to
     make up for it, so that the loss stays proper.
     """
-    if isinstance(transition, AnnotatorTransition):
+    if transition.separate:
         return transition, labels  # a row without answers says nothing as it is
     if transition.per_class_labels:
         filled = labels.copy()

@@ -15,7 +15,7 @@ from .._core import FloatArray, checks
 from ..data import ColumnError, Table, arrow_texts, first_inexact, first_text, holds_truth, joined_texts, numbers, short
 from ..errors import InputError
 from ..inputs import Columns, Inputs, slips
-from ..transitions import StackedTransition, transition_from_dict
+from ..transitions import transition_from_dict
 from .labels import LabelCodec
 from .options import Names
 from .overlap import DIGITS
@@ -369,7 +369,7 @@ def _fault_of_transition(content: Mapping[str, Any], classes: int) -> str | None
     if bool(sources) != (content["source"] is not None):
         expected = "no names without a column of sources" if sources else "the names in the column of sources"
         return f"sources: expected {expected}, got {checks.short(sources)}"
-    if sources and not (isinstance(transition, StackedTransition) and len(transition.sources) == len(sources)):
+    if sources and len(transition.sources) != len(sources):
         return f"sources: expected one for each of the transition's, got {checks.short(sources)}"
     return None
 

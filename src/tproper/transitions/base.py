@@ -13,8 +13,8 @@ one-hot vector of z, and it may have negative entries.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence, Set
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -43,12 +43,21 @@ from .kinds import POSITIVE_UNLABELED, LabelKind
 from .labels import LabelSpace, are_numbers, distinct_names, shown, space_of
 from .posterior import Posterior
 from .shrinkage import shrink
-from .soft import SoftLabels, is_soft, soft_silent, soft_targets
+from .soft import SoftLabels, hard_labels, is_soft, soft_silent, soft_targets
 
 LEARNED = "to learn T give it to the loss's call, loss(scores, labels, transitions=T)"
 ENUMERATION_LIMIT = 12  # candidate sets are listed one by one up to this many classes
 
 Tables = Mapping[str, Tensor]
+
+
+class Rate(NamedTuple):
+    """A probability that T is made of, and T for another value of it."""
+
+    name: str
+    value: float
+    other: Callable[[float], Transition]
+    fixed: bool = False  # whether another value would be another kind of label
 
 
 class Transition(LabelKind):
@@ -80,6 +89,8 @@ class Transition(LabelKind):
     num_weak_labels: int
     name: str = "transition"
     caution: str = ""  # what scores by such labels leave out, which all of them note
+    sources: Sequence[Transition] = ()  # T of each of several sources, of which every label comes from one
+    rho: float = 0.0  # how much answers depend on each other given the class, where labels are rows of answers
     of_features: bool = False  # whether labels are made from the features themselves, as those of rules are
     unidentified: str = ""  # why an estimate of T does not tell the classes apart: then scores say nothing
     posterior: Posterior | None = None  # what is not known of T; None where it is known
@@ -295,6 +306,25 @@ class Transition(LabelKind):
     def separate(self) -> Sequence[Transition]:
         """T of each of several annotators, where a label is a row of their answers; else none."""
         return ()
+
+    @property
+    def source_rows(self) -> tuple[NDArray[np.int64], FloatArray]:
+        """Where the rows of each of several sources begin and end (D + 1,), and the sources' shares (D,)."""
+        return np.array([0, self.num_weak_labels]), np.ones(1)
+
+    @property
+    def size_probability(self) -> FloatArray | None:
+        """P(|S| = j), j = 0 .. K, where labels are candidate sets of which only the size matters; else None."""
+        return None
+
+    def size_draws(self, count: int) -> FloatArray | None:
+        """`size_probability` (count, K + 1) of draws of T, where it was estimated."""
+        return None
+
+    @property
+    def rate(self) -> Rate | None:
+        """The one probability that T is made of, or that is least known; None where it is not made of such."""
+        return None
 
     @property
     def listed(self) -> bool:
@@ -567,8 +597,8 @@ class Reconstruction:
 
     Notes
     -----
-    A structure is a subclass that sets `transition`, `method` and `residual` and gives `columns` (targets of labels)
-    and `matrix`; `kinds` is for labels that are too many to list.
+    A structure is a subclass that sets `transition`, `method` and `residual` and gives `columns`, the targets of
+    labels; `kinds` is for labels that are too many to list.
     """
 
     transition: Transition
@@ -589,7 +619,7 @@ class Reconstruction:
 
     def matrix(self) -> FloatArray:
         """R as a float64 array (K, M), columns in the order of the transition's rows."""
-        raise NotImplementedError(f"{type(self).__name__}: a structure of R has a matrix, or says that it is too large")
+        return self.evidence(hard_labels(self.transition)).dense(torch.float64).numpy().T.copy()
 
     def targets(self, labels: Labels, dtype: torch.dtype = torch.float64) -> Tensor:
         """The targets ``R e_y`` (..., K) of weak labels."""
@@ -597,7 +627,7 @@ class Reconstruction:
 
     def tables(self) -> dict[str, FloatArray]:
         """The arrays that targets are made from; a loss keeps them as buffers."""
-        return {"R_T": self.matrix().T}
+        return {}
 
     def evidence(self, labels: Tensor, dtype: torch.dtype = torch.float64, tables: Tables | None = None) -> Targets:
         """The targets of encoded labels, soft ones too; `tables` are those of `tables()`, made anew by default."""
@@ -611,7 +641,7 @@ class Reconstruction:
 
     def columns(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Targets:
         """What `evidence` answers of hard labels that say something, by structure."""
-        return Dense(look_up(tables["R_T"].to(dtype), self.transition.row_index(labels)))
+        raise NotImplementedError(f"{type(self).__name__}: a structure of R gives the targets of labels")
 
     @property
     def pattern(self) -> Pattern | None:
@@ -683,6 +713,14 @@ class DenseReconstruction(Reconstruction):
     def matrix(self) -> FloatArray:
         """R as a float64 array (K, M), columns in the order of the transition's rows."""
         return self._R.copy()
+
+    def tables(self) -> dict[str, FloatArray]:
+        """The columns."""
+        return {"R_T": self._R.T}
+
+    def columns(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Targets:
+        """Looked up."""
+        return Dense(look_up(tables["R_T"].to(dtype), self.transition.row_index(labels)))
 
     def least_scatter(self) -> FloatArray | None:
         """From the table."""

@@ -63,6 +63,13 @@ class EstimatedPartialLabels(IndependentSets, EstimatedTransition):
         """n posterior draws of p."""
         return np.random.default_rng(seed).beta(self.a, self.b, checks.integer(n, "n", 1))
 
+    def size_draws(self, count: int) -> FloatArray:
+        """``|S| - 1`` is binomial."""
+        from scipy.stats import binom  # scipy is imported where it is used
+
+        K = self.num_classes
+        return np.asarray(binom.pmf(np.arange(-1, K), K - 1, self.rates(count)[:, None]))
+
     def drawn_confusions(self, reconstruction: Reconstruction, count: int) -> FloatArray:
         """All classes are alike, so one number per draw is enough.
 

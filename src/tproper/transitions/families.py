@@ -14,7 +14,7 @@ from ..errors import InputError
 from .base import DenseTransition, Transition
 from .dense import DENSE_LIMIT
 from .kinds import POSITIVE_UNLABELED
-from .sets import CandidateSetTransition, FixedSizeSets, IndependentSets, log_binomial
+from .sets import CandidateSetTransition, FixedSizeSets, independent_sets, log_binomial
 from .stacked import StackedTransition
 from .uniform import UniformTransition
 
@@ -93,13 +93,7 @@ def partial_labels(K: int, p: float) -> CandidateSetTransition:
     Labels are boolean masks (n, K), True = still possible. ``P(S | z) = p^(|S|-1) (1-p)^(K-|S|)``.
     """
     K, p = set_size(K), checks.real(p, "p", 0, 1)
-    j = np.arange(K + 1)
-    log_p = math.log(p) if p > 0 else -np.inf
-    log_q = math.log1p(-p) if p < 1 else -np.inf
-    with np.errstate(invalid="ignore"):
-        log_weight = np.where(j == 1, 0.0, (j - 1) * log_p) + np.where(j == K, 0.0, (K - j) * log_q)
-    log_weight[0] = -np.inf
-    return IndependentSets(log_weight, f"partial_labels({K}, {p:g})", 2**K - 1, p)
+    return independent_sets(K, p)
 
 
 def multi_complementary(K: int, m: int) -> CandidateSetTransition:

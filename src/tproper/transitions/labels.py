@@ -609,7 +609,7 @@ class Pairs(LabelSpace):
     @property
     def parts(self) -> list[LabelSpace]:
         """The labels of each source."""
-        return [space_of(t, self.classes) for t in self.transition.sources]  # type: ignore[attr-defined]
+        return [space_of(t, self.classes) for t in self.transition.sources]
 
     @property
     def names(self) -> list[Any]:

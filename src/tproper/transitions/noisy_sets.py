@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, look_up
 from ..errors import InputError
-from .base import ENUMERATION_LIMIT, DenseReconstruction, Reconstruction, Tables, Transition, probes
+from .base import ENUMERATION_LIMIT, DenseReconstruction, Rate, Reconstruction, Tables, Transition, probes
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
 from .evidence import DenseRows, Needs, Rows
@@ -168,6 +168,12 @@ class NoisySetTransition(Transition):
     def log_row_maxima(self) -> FloatArray:
         """The larger of both, by label; by size beyond 12 classes."""
         return self.per_label(np.maximum(self.log_inside, self.log_outside)[1:])
+
+    @property
+    def rate(self) -> Rate:
+        """e."""
+        name, K, p = "e, the probability that a set leaves the class out,", self.num_classes, self.p
+        return Rate(name, self.e, lambda e: noisy_partial_labels(K, p, e))
 
     @property
     def listed(self) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, look_up
-from .base import DenseReconstruction, Reconstruction, Tables, Transition, probes
+from .base import DenseReconstruction, Rate, Reconstruction, Tables, Transition, probes
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
 from .evidence import DenseRows, Kinds, Needs, Rows, Spike, Targets, like_classes
@@ -121,6 +121,12 @@ class QuestionTransition(Transition):
         out = self.false * yes.sum(0) * total + self.gap * (yes * b).sum(0)
         out = out + (1 - self.false) * no.sum(0) * total - self.gap * (no * b).sum(0)
         return np.asarray(out / K)
+
+    @property
+    def rate(self) -> Rate:
+        """The probability of a wrong no."""
+        K, false = self.num_classes, self.false
+        return Rate("P(no | it is that class)", self.miss, lambda miss: yes_no(K, miss, false))
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """None: two numbers determine T, unless a score needs more than the label's own."""

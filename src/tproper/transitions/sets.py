@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, look_up, tracing
 from ..errors import InputError
-from .base import ENUMERATION_LIMIT, DenseReconstruction, Reconstruction, Tables, Transition, probes
+from .base import ENUMERATION_LIMIT, DenseReconstruction, Rate, Reconstruction, Tables, Transition, probes
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
 from .evidence import MOST_KINDS, Kinds, Needs, Pattern, Rows, SetRows, Step, Targets
@@ -237,6 +237,12 @@ class IndependentSets(CandidateSetTransition):
         super().__init__(log_weight, name, num_weak_labels)
         self.p = p
 
+    @property
+    def rate(self) -> Rate:
+        """p."""
+        name, K = "p, the probability of a wrong candidate,", self.num_classes
+        return Rate(name, self.p, lambda p: independent_sets(K, p))
+
     def of_known_classes(self, labels: Tensor, known: Tensor, classes: Tensor) -> Tensor | None:
         """The set of the class alone."""
         out = labels.clone()
@@ -247,6 +253,17 @@ class IndependentSets(CandidateSetTransition):
         masks = rng.random((classes.size, self.num_classes)) < self.p
         masks[np.arange(classes.size), classes] = True
         return masks
+
+
+def independent_sets(K: int, p: float) -> IndependentSets:
+    """``P(S | z) = p^(|S|-1) (1-p)^(K-|S|)`` for z in S."""
+    j = np.arange(K + 1)
+    log_p = math.log(p) if p > 0 else -np.inf
+    log_q = math.log1p(-p) if p < 1 else -np.inf
+    with np.errstate(invalid="ignore"):
+        log_weight = np.where(j == 1, 0.0, (j - 1) * log_p) + np.where(j == K, 0.0, (K - j) * log_q)
+    log_weight[0] = -np.inf
+    return IndependentSets(log_weight, f"partial_labels({K}, {p:g})", 2**K - 1, p)
 
 
 class FixedSizeSets(CandidateSetTransition):

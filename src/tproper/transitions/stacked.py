@@ -25,7 +25,7 @@ class StackedTransition(DenseTransition):
     _label_kind = "pairs"
 
     def __init__(self, sources: Sequence[Transition], weights: FloatArray) -> None:
-        self.sources = list(sources)
+        self.sources: list[Transition] = list(sources)
         self.weights = weights
         blocks = [w * t.matrix() for w, t in zip(weights, sources, strict=True)]
         self.offsets = np.cumsum([0] + [len(b) for b in blocks])
@@ -53,6 +53,11 @@ class StackedTransition(DenseTransition):
                     f"labels: expected labels in [0, {int(sizes[row])}) from source {d}, got {y} at row {row}"
                 )
         return offsets[source] + label
+
+    @property
+    def source_rows(self) -> tuple[NDArray[np.int64], FloatArray]:
+        """One source below the other."""
+        return self.offsets, self.weights
 
     def ignored(self, labels: Labels, index: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
         """Of pairs, those with the index in either place."""

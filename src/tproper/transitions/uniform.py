@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, centred_basis, checks
-from .base import Reconstruction, Tables, Transition, probes
+from .base import Rate, Reconstruction, Tables, Transition, probes
 from .dense import dense_guard
 from .diagnosis import Diagnosis
 from .evidence import Kinds, Needs, Pattern, Rows, Spike, Targets, TwoValued, like_classes
@@ -82,6 +82,12 @@ class UniformTransition(Transition):
     def rows(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Rows:
         """Two numbers."""
         return TwoValued(labels, self.diagonal, self.off_diagonal, self.num_classes)
+
+    @property
+    def rate(self) -> Rate:
+        """d; of clean and of complementary labels it is what they are."""
+        name, K, d = self.name, self.num_classes, self.diagonal
+        return Rate("P(label = class)", d, lambda d: UniformTransition(K, d, name), not 0 < d < 1)
 
     @property
     def clean(self) -> bool:
