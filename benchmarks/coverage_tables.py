@@ -52,6 +52,11 @@ class Figure:
         return self.required.margin(self.share)
 
     @property
+    def clear(self) -> bool:
+        """Whether it misses by more than two standard errors: the samples leave no doubt."""
+        return not self.holds and (self.name.startswith("mean width") or 100 * self.margin < -2 * self.error)
+
+    @property
     def error(self) -> float:
         """Standard error, in points; of 0 and 1 that of half a count."""
         p = min(max(self.share, 0.5 / self.tried), 1 - 0.5 / self.tried)
@@ -136,16 +141,26 @@ def percent(f: Figure) -> str:
 
 def head(every: list[Figure]) -> list[str]:
     """The failing cells in words, the table of what does not hold, and that of what holds."""
-    failing = sorted((f for f in every if not f.holds), key=lambda f: f.margin)
+    failing = sorted((f for f in every if not f.holds), key=lambda f: (not f.clear, f.margin))
+    clear = [f for f in failing if f.clear]
     lines = ["", "## What does not hold", ""]
     if failing:
-        lines += [f"{len(failing)} of {len(every)} figures miss what is asked of them. In words, the worst first:", ""]
-        lines += [sentence(part, failing, every) for part in dict.fromkeys(f.part for f in failing)]
+        lines += [
+            f"{len(failing)} of {len(every)} figures miss what is asked of them, {len(clear)} by more than two "
+            "standard errors. These in words, the worst first:",
+            "",
+        ]
+        lines += [sentence(part, clear, every) for part in dict.fromkeys(f.part for f in clear)]
+        if len(clear) < len(failing):
+            lines += ["", "The others, which stand last in the table, have too few samples to tell."]
         lines += [
             "",
             *table(
                 ["where", "cell", "what", "asked, %", "found, %"],
-                [[TITLES[f.part], f.cell, f.name, str(f.required), percent(f)] for f in failing],
+                [
+                    [TITLES[f.part], f.cell, f.name, str(f.required), percent(f) if f.clear else f"{percent(f)} ?"]
+                    for f in failing
+                ],
             ),
         ]
     else:

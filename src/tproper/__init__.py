@@ -80,6 +80,7 @@ _LAZY = {
     "TransitionCheck": "estimation",
     "Tsallis": "potentials",
     "UnboundedLossWarning": "certificates",
+    "UnseenWarning": "inputs",
     "WeakLabelClassifier": "learn",
     "WeakLabelClassifierCV": "learn",
     "Witness": "certificates",
@@ -182,6 +183,7 @@ if TYPE_CHECKING:
         weak_prevalence,
     )
     from .evaluation import Evaluation, evaluate
+    from .inputs import UnseenWarning
     from .learn import (
         Calibrator,
         ModelFileError,
@@ -340,6 +342,7 @@ __all__ = [
     "TransitionCheck",
     "Tsallis",
     "UnboundedLossWarning",
+    "UnseenWarning",
     "WeakLabelClassifier",
     "WeakLabelClassifierCV",
     "Witness",

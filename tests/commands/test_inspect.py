@@ -73,7 +73,7 @@ def test_picture_of_the_simplex(tmp_path):
         (["complementary:1"], "expected an integer >= 2, got 1"),
         (["symmetric:3,1.5"], "expected a finite number in [0, 1], got 1.5"),
         (["complementary:10", "--alpha", "0.5"], "expected alpha >= 1, got 0.5"),
-        (["complementary:10", "--k", "-1"], "k: expected a finite number in [0, inf], got -1.0"),
+        (["complementary:10", "--k", "-1"], "k: expected a finite number in [0, inf), got -1.0"),
         (["complementary:4", "--plot", "x.png"], "three classes"),
         (["complementary:3", "--reconstruction", "best"], "method: expected one of auto, inverse"),
         (["missing.csv"], "missing.csv"),

@@ -78,7 +78,6 @@ def test_control_c_in_a_batch_and_on_to_the_same_model(table, tmp_path, interrup
         (["--no-standardize"], "standardize"),
         (["--features", "b,a,c"], "features"),
         (["--features", "a,b"], "features"),
-        (["--classes", "z,y,x"], "learner's classes"),
         (["--transition", "symmetric:0.2"], "learner's transition"),
     ],
 )

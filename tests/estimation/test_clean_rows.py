@@ -265,3 +265,12 @@ X = np.arange(16.0).reshape(8, 2)
 def test_bad_rows(arguments, message):
     with pytest.raises(ValueError, match="^" + re.escape(message)):
         tp.estimate_transition(**arguments)
+
+
+def test_columns_that_are_alike_have_narrow_intervals():
+    """That a column may stand apart costs little where none does: ten classes with 30 examples each, right with .9."""
+    T, rng, widths = tp.symmetric_noise(10, 0.1).matrix(), np.random.default_rng(21), []
+    for _ in range(25):
+        low, high = tp.Transition.from_counts(counts_of(T, 300, rng)).interval()
+        widths.append((high - low).diagonal().mean())
+    assert np.mean(widths) < 0.143  # .15 where the others vary as much as one of them might

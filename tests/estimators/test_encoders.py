@@ -14,7 +14,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import tproper as tp
-from tproper.inputs import Columns, Drift, Inputs, UnseenWarning, inferred, slips
+from tproper.inputs import Columns, Drift, Inputs, inferred, slips
 
 
 def texts(values):
@@ -228,7 +228,7 @@ def test_a_table_as_it_is_goes_in_and_comes_out(trained, tmp_path):
 def test_a_model_tells_what_it_has_not_seen(trained, tmp_path):
     model, frame, _ = trained
     other = frame | {"size": frame["size"] * 1000, "colour": ["green"] * len(frame["weak"])}
-    with pytest.warns(UnseenWarning, match="size is outside") as said:
+    with pytest.warns(tp.UnseenWarning, match="size is outside") as said:
         model.predict_proba(other)
     assert any("colour has new or rare categories ('green')" in str(w.message) for w in said)
     with pytest.warns(UserWarning, match="other units"):

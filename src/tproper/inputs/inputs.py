@@ -38,7 +38,7 @@ class CellError(InputError):
 
 
 class UnseenWarning(UserWarning):
-    """Rows hold what the model was not trained on."""
+    """Rows hold what the model was not trained on: new categories, numbers far outside of their range."""
 
 
 class Inputs:

@@ -33,9 +33,9 @@ from .base import Reduction, certificate_of, reduce
 
 MOST_STATES = 1 << 12  # of the counts of all classes together
 SMALL = 1e-200  # probabilities below which members are tilted
-ENTRIES = 1 << 20  # of the recursion at a time
+ENTRIES = 1 << 22  # of the recursion at a time
 STATES = 1 << 24  # of that of all classes together
-EDGES = (0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # counts treated together
+EDGES = (3, 6, 9, 13, 20, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # counts up to which are treated together
 Likelihood = Literal["auto", "joint", "marginal"]
 
 
@@ -335,11 +335,11 @@ def _log_counts(p: Tensor, q: Tensor, counts: Tensor, sloped: bool) -> tuple[Ten
     m, N = p.shape
     order = torch.argsort(counts)
     p, q, counts = p.index_select(1, order), q.index_select(1, order), counts[order]
-    # rows with like counts together, so that none is padded by much, and some at a time, which stay in the cache
+    # rows with like counts together, so that none is padded by much; some at a time
     edges = torch.searchsorted(counts, torch.tensor(EDGES, device=p.device), right=True).unique().tolist()
     pieces = []
     for first, last in pairwise(sorted({0, *edges, N})):
-        width = int(counts[last - 1]) + 1
+        width = int(counts[last - 1]) + 2
         step = max(1, ENTRIES // ((m + 1) * width))
         pieces += [(i, min(i + step, last), width) for i in range(first, last, step)]
     room = p.new_empty(max((m + 1) * w * (j - i) for i, j, w in pieces))
@@ -349,7 +349,7 @@ def _log_counts(p: Tensor, q: Tensor, counts: Tensor, sloped: bool) -> tuple[Ten
         f = room[: (m + 1) * width * (j - i)].view(m + 1, width, j - i)
         a, b, c = p[:, part], q[:, part], counts[part]
         _convolve(f, a, b)
-        value[part] = f[m].gather(0, c[None])[0]
+        value[part] = f[m, 1:].gather(0, c[None])[0]
         if slope is not None:
             _slopes(f, a, b, c, slope[:, part])
     out = torch.empty_like(value).index_copy_(0, order, torch.where(value > SMALL, value, 0.0).log())
@@ -357,24 +357,23 @@ def _log_counts(p: Tensor, q: Tensor, counts: Tensor, sloped: bool) -> tuple[Ten
 
 
 def _convolve(f: Tensor, p: Tensor, q: Tensor) -> None:
-    """Fills f (m + 1, width, n) with the recursion."""
+    """Fills f (m + 1, 1 + width, n) with the recursion, after a row of zeros."""
+    f[:, 0].zero_()  # f_j[-1]
     f[0].zero_()
-    f[0, 0] = 1.0
+    f[0, 1] = 1.0
     for now, nxt, a, b in zip(f[:-1].unbind(), f[1:].unbind(), p.unbind(), q.unbind(), strict=True):
-        torch.mul(now, b, out=nxt)
+        torch.mul(now[1:], b, out=nxt[1:])
         nxt[1:].addcmul_(now[:-1], a)
 
 
 def _slopes(f: Tensor, p: Tensor, q: Tensor, counts: Tensor, out: Tensor) -> None:
     """The gradient of log P by p into out (m, n), q being 1 - p: the recursion backwards."""
     m = len(p)
-    value = f[m].gather(0, counts[None])
-    b = torch.zeros_like(f[m]).scatter_(0, counts[None], torch.where(value > SMALL, 1.0 / value, 0.0))
+    value = f[m, 1:].gather(0, counts[None])
+    b = torch.zeros_like(f[m, 1:]).scatter_(0, counts[None], torch.where(value > SMALL, 1.0 / value, 0.0))
     nxt, change = torch.empty_like(b), torch.empty_like(b)
     for j in range(m - 1, -1, -1):
-        now = f[j]
-        torch.neg(now[0], out=change[0])
-        torch.sub(now[:-1], now[1:], out=change[1:])
+        torch.sub(f[j, :-1], f[j, 1:], out=change)
         out[j] = change.mul_(b).sum(0)
         if j:
             torch.mul(b, q[j], out=nxt)
