@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.metrics import get_scorer, roc_auc_score
 
 import tproper as tp
 from tproper.transitions import settle, settle_sorted
@@ -269,3 +270,27 @@ def test_columns_of_candidates_are_taken_by_name():
         space.encode(masks.rename(columns={"ant": "aunt"}))
     with pytest.raises(tp.InputError, match="got an array, whose columns would be read in sorted order"):
         T.named(["cat", "ant", "bee"]).labels.encode(masks.to_numpy())
+
+
+@pytest.mark.parametrize("names", [[1, 0], ["yes", "no"], [True, False], ["a", "b"]], ids=str)
+@pytest.mark.parametrize("given", ["classes", "T", "frame"])
+def test_scikit_learn_scores_find_the_columns_where_they_take_them_to_be(names: list, given: str):
+    """In whatever order the names of T's columns stand: roc_auc said .004 for .996."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(2, size=600)
+    X, T = rng.normal(size=(600, 3)) + 2.5 * (z == 0)[:, None], tp.binary_noise(0.1, 0.3)
+    clean, weak = np.array(names)[z], np.array(names)[T.sample(z, 1)]
+    if given == "frame":
+        T = tp.Transition(pd.DataFrame(T.matrix(), index=names, columns=names))
+    elif given == "T":
+        T = T.named(names)
+    settings = {"classes": names} if given == "classes" else {}
+    clf = tp.WeakLabelClassifier(T, calibrate=False, **settings).fit(X, weak)
+    assert clf.classes_.tolist() == sorted(names)
+    assert get_scorer("neg_log_loss")(clf, X, clean) > -0.3
+    assert roc_auc_score(clean == clf.classes_[1], clf.predict_proba(X)[:, 1]) > 0.99
+    if names == [1, 0]:
+        assert get_scorer("roc_auc")(clf, X, clean) > 0.99
+    assert (clf.transition_.matrix() == tp.binary_noise(0.1, 0.3).matrix()[::-1, ::-1]).all() or sorted(names) == names
+    again = tp.WeakLabelClassifier(T, calibrate=False, **settings).fit(X, weak)
+    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))  # T itself is as it was

@@ -7,8 +7,6 @@ replaced by bounds that do not (`bounds`).
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,35 +21,13 @@ from ..estimation import Sensitivity, TransitionCheck, check_transition, sensiti
 from ..metrics import Calibration, Score, probabilities_of, read_labels, restrict
 from ..transitions import Encoded, Reconstruction, Transition, identity
 from .bounds import LIMITS, Bounds, bounds_without, reconstruction_of
+from .legend import Legend
 from .streamed import NAMES, UNSCORABLE, Coded, Scores, StreamedScores, scores_of
 
 CHECKED_ROWS = 20_000  # more rows would add nothing
 NOTES = 2  # in words: a weak model has one for each class
-NAMED = 12  # classes, annotators or sources whose numbers are explained
 ANNOTATOR = "the share of right answers of annotator "
 WITHOUT, CLEAN = "from weak labels alone", "from clean labels"
-
-
-@dataclass(frozen=True)
-class Legend:
-    """What numbers of classes, annotators and sources stand for."""
-
-    classes: Sequence[Any] = ()
-    annotators: Sequence[Any] = ()
-    sources: Sequence[Any] = ()
-
-    def lines(self, lines: Sequence[str]) -> list[str]:
-        """What the numbers in these lines stand for, where they have some."""
-        if not re.search(r"\b(class|classes|label|annotators?|source) \(?\d", "\n".join(lines)):
-            return []
-        known = {"classes": self.classes, "annotators": self.annotators, "sources": self.sources}
-        parts = [f"{kind}: {_numbered(names)}" for kind, names in known.items() if len(names)]
-        return [f"({'; '.join(parts)})"] if parts else []
-
-
-def _numbered(names: Sequence[Any]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(f"{i} = {name}" for i, name in enumerate(names[:NAMED])) + more
 
 
 @dataclass(frozen=True)
@@ -82,7 +58,7 @@ class Evaluation:
     bounds: dict[str, Bounds]
     transition: str
     rows: dict[str, int] = field(default_factory=dict)
-    names: Legend = Legend()
+    names: Legend = field(default_factory=Legend)
     grouped: bool = False
     overlap: str | None = None  # rows that the model was trained on, in words
 
