@@ -184,12 +184,6 @@ def test_every_public_name_exists():
         assert getattr(tp, name) is not None
 
 
-@pytest.mark.parametrize("name", ["streaming", "distributed", "fused"])
-def test_import_paths_that_the_documentation_named_still_work(name):
-    module = importlib.import_module(f"tproper.{name}")
-    assert all(hasattr(module, public) for public in module.__all__)
-
-
 def test_no_two_test_files_share_a_name():
     """pytest imports a test file by its name alone, unless its folder is a package."""
     root = PACKAGE.parents[1]

@@ -407,7 +407,7 @@ CASES = {
     ),
     "comparison of a loss": (lambda: tp.comparison([LOSS]), "certificates: expected {name: tp.certify(loss)}, got ["),
     "loss function of lists": (
-        lambda: tp.forward_loss([[0.0, 0.0, 0.0]], [0], T3),
+        lambda: tp.ForwardLoss(T3)([[0.0, 0.0, 0.0]], [0]),
         "scores: expected a floating torch tensor (..., 3), got list",
     ),
     "squeezing of a name": (lambda: tp.Squeezed("log", 1, 2), "base: expected a potential, as LogSumExp(), got str"),

@@ -260,21 +260,6 @@ def test_buffers_follow_the_module():
     assert all(b.device.type == "meta" for b in tp.BackwardLoss(T).to("meta").buffers())
 
 
-@pytest.mark.parametrize(
-    ("function", "make"),
-    [
-        (tp.backward_loss, tp.BackwardLoss),
-        (tp.forward_loss, tp.ForwardLoss),
-        (tp.gradient_ascent_loss, tp.GradientAscentLoss),
-        (tp.non_negative_loss, tp.NonNegativeLoss),
-    ],
-)
-def test_plain_functions(function, make):
-    T = tp.complementary(4)
-    v, y = some(T)
-    assert torch.equal(function(v, y, T), make(T)(v, y))
-
-
 def test_leading_dimensions():
     T = tp.complementary(4)
     v, y = centred(6, 4).reshape(2, 3, 4), torch.arange(6).reshape(2, 3) % 4

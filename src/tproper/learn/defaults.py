@@ -104,12 +104,13 @@ def default_tree_rate(information: float) -> float:
     return min(TREE_RATE * information**-0.25, 0.5)
 
 
-def default_leaf_rows(information: float) -> int:
-    """``20 / information^(3/4)`` rows: leaves of few weak labels would follow their noise.
+def default_leaf_rows(information: float, n: int) -> int:
+    """``20 / information^(3/4)`` of n rows: leaves of few weak labels would follow their noise.
 
-    Rows that are worth twenty clean ones (power 1) would leave too few leaves where labels say little.
+    Rows that are worth twenty clean ones (power 1) would leave too few leaves where labels say little. For the same
+    reason a fifth of the rows is always enough.
     """
-    return math.ceil(TREE_ROWS * information**-0.75)
+    return max(TREE_ROWS, min(math.ceil(TREE_ROWS * information**-0.75), n // 5))
 
 
 def intercept_l2(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray | None, rows: float) -> float:

@@ -238,7 +238,7 @@ def fit_boosting(clf: WeakLabelClassifier, data: Training) -> None:
         learning_rate=clf.learning_rate_,
         l2=clf.l2_,
         leaves=TREE_LEAVES if clf.max_leaves == "auto" else int(clf.max_leaves),
-        fewest_rows=default_leaf_rows(information),
+        fewest_rows=default_leaf_rows(information, n),
         patience=clf.patience if stop else None,
         verbose=lines_of(clf.verbose),
     )

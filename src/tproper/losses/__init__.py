@@ -10,7 +10,6 @@ from .bounds import Bounds, kinds_of, unknown, weighted
 from .counts import AtLeastOneLoss, BagCountLoss
 from .forward import ForwardLoss
 from .forward_backward import ForwardBackwardLoss
-from .functions import backward_loss, forward_loss, gradient_ascent_loss, non_negative_loss
 from .kernels.fusing import fuse
 from .kernels.registry import Plan, plan_of
 from .names import (
@@ -39,17 +38,13 @@ __all__ = [
     "Plan",
     "Reduction",
     "WeakLabelLoss",
-    "backward_loss",
     "certificate_of",
-    "forward_loss",
     "fuse",
-    "gradient_ascent_loss",
     "kinds_of",
     "loss_from_dict",
     "loss_to_dict",
     "make_loss",
     "make_potential",
-    "non_negative_loss",
     "plan_of",
     "register_loss",
     "register_potential",

@@ -36,6 +36,8 @@ def _given(transition: Transition | None) -> Transition:
     """T, which may be left out only where some classes are known."""
     if transition is None:
         raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
+    if not isinstance(transition, Transition):
+        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     return transition
 
 
