@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 import tproper as tp
+from tproper.tables.cards import model_card
 from tproper.tables.first_screen import dangers, first_screen, of_hundred
 
 ALWAYS = {
@@ -152,6 +153,9 @@ def test_rules_that_copy_each_other_and_are_silent_on_some_rows() -> None:
     assert "In 90 of these rows no source gave any label." in card
     assert "bounds, T off by up to 10 points" in card
     assert "bounds, without T" not in card
+    assert "900 to train, 0 held out; 0 left out for having no label, 90 without a label kept as uninformative" in card
+    rows = model.facts | {"name": "m", "blank": 0}  # as rules have it, whose silent rows need no keeping
+    assert "0 left out for having no label; 90 of those to train have no label" in model_card(rows, None, "")
 
 
 def test_small_shares_are_not_nothing() -> None:
