@@ -42,7 +42,7 @@ exclude_patterns = [
     "**/GALLERY_HEADER.rst",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-# "ref.python": a word in a signature that several classes have as an attribute (labels); links that lead nowhere still fail
+# "ref.python": a word that several classes have as an attribute (labels); links that lead nowhere still fail
 suppress_warnings = ["config.cache", "ref.python"]
 default_role = "py:obj"  # `name` in a docstring links to what the site knows by that name, and is code otherwise
 
