@@ -130,7 +130,18 @@ def test_a_wrong_t_is_warned_of(folder: Path, specs: Any, run: Run, table: str, 
     warning = " ".join(plain.stderr.split())
     assert "warning: T IS DOUBTFUL: labels contradict the transition" in warning
     assert ("(classes: 0 = " in warning) == (table != "cancer")  # whose sentence has no numbers for them
-    block = plain.stdout[plain.stdout.index("bounds, without T") :]  # in the place of intervals that rest on T
+    heading = {"crowd": "bounds, T off by up to 10 points", "cancer": "bounds, if T is too noisy"}.get(
+        table, "bounds, "
+    )
+    block = plain.stdout[plain.stdout.index(heading) :]  # in the place of intervals that rest on T alone
+    assert "without T" not in plain.stdout + card
+    assert "do not rest on it" not in plain.output + card
+    assert "The intervals cover" not in card
+    assert "The bounds are no 95% intervals" in card
+    assert "calculated without it" not in card
+    assert "Do not read this picture as a measurement" in card
+    good = next(line for line in card.splitlines() if line.startswith("**How good it is.**"))
+    assert "but that holds only if" in good.split(". ")[0], "in the sentence that gives the range"
     assert "from weak labels alone" not in plain.stdout
     assert "WARNING: T IS DOUBTFUL" in block
     assert "These bounds assume that " in block

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,13 +29,13 @@ def test_every_question_has_its_place() -> None:
     text = screen(accuracy=GOOD, expected={"ham": 0.6, "s*am": 0.4}, predicted={"ham": 0.7, "s*am": 0.3})
     heads = re.findall(r"^\*\*(.*?)\*\*", text, re.M)
     assert heads == [
-        "What it does.", "From what.", "What it learned from.", "How good it is.",
+        "In short.", "What it does.", "From what.", "What it learned from.", "How good it is.",
         "Three things that could be wrong here.", "What it answers.", "When.", "What it is meant for.",
         "What it is not meant for.",
     ]  # fmt: skip
     assert "about 90 right; the number may be anywhere between 85 and 94" in text
     assert "Always answering *ham* would get about 60 right" in text
-    assert "*ham* for 70" in text
+    assert "Of 100 such rows it calls 70 *ham* and 30 *s\\*am*; that is not how many truly are." in text
     assert "s\\*am" in text
     assert len(re.findall(r"^\d\. ", text, re.M)) == 3
 
@@ -57,6 +58,100 @@ def test_what_cannot_be_known_is_given_no_number() -> None:
     text = screen(accuracy=GOOD | {"informative": False})
     assert "Not known" in text
     assert "90" not in text
+
+
+BOUNDS = GOOD | {"bounds": True, "low": 0.7, "high": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({"trust_in_T": "contradicted", "accuracy": GOOD}, "the labels contradict what was assumed of them."),
+        ({}, "nobody has measured how good it is."),
+        ({"accuracy": GOOD | {"informative": False}}, "does not tell how good it is."),
+        ({"accuracy": BOUNDS | {"needs": "rates", "within": 0.1}}, "between two bounds, which may be wrong as well."),
+        ({"accuracy": BOUNDS | {"needs": "candidates"}}, "only between two bounds."),
+        ({"accuracy": GOOD, "expected": {"ham": 0.86, "s*am": 0.14}}, "no better than always answering *ham*."),
+        ({"accuracy": GOOD, "trust_in_T": "model off"}, "its probabilities do not fit the labels."),
+    ],
+)
+def test_the_first_line_warns_where_there_is_doubt(facts: dict[str, object], told: str) -> None:
+    first = screen(**facts).splitlines()[0]
+    assert first.startswith("**In short.** Do not rely on it yet: ")
+    assert f"{told} Before you use it, have somebody check the class of some rows, and measure" in first
+
+
+def test_the_first_line_where_all_is_well_and_where_the_model_must_not_be_used() -> None:
+    first = screen(accuracy=GOOD, trust_in_T="unopposed", expected={"ham": 0.6, "s*am": 0.4}).splitlines()[0]
+    assert first.startswith("**In short.** We found nothing that speaks against using it, as far as uncertain labels")
+    assert "In short" not in screen(accuracy=GOOD, unidentified="no label names b"), "said above it"
+
+
+def test_what_bounds_need_stands_in_their_sentence() -> None:
+    rates = BOUNDS | {"needs": "rates", "within": 0.1}
+    text = screen(accuracy=rates, trust_in_T="contradicted", estimate="T", answers={"a": 9})
+    assert (
+        "between 70 and 100 right, but that holds only if our estimate of how often each source gives each answer is "
+        "off by at most 10 in 100, which nobody knows."
+    ) in text
+    assert "without it" not in text
+    assert "only if what was said of how often each class gets each label" in screen(accuracy=rates)
+    assert "calculated without it" in screen(accuracy=BOUNDS | {"needs": "candidates"})
+    for needs in ("zeros", "less noise"):
+        text = screen(accuracy=BOUNDS | {"needs": needs})
+        assert "100 right, but that holds only if" in text
+        assert "without it" not in text
+
+
+def test_single_cases_do_not_vouch_for_the_probabilities() -> None:
+    text = screen(accuracy=GOOD)
+    assert "Even if its probabilities are right on average, about one in five" in text
+
+
+@pytest.mark.parametrize("more", [{}, {"rows": 50, "expected": {"ham": 0.99, "s*am": 0.01}}])
+def test_sources_that_agree_too_much_are_among_the_dangers_shown(more: dict[str, object]) -> None:
+    facts = {"trust_in_T": "contradicted", "accuracy": GOOD | {"informative": False}} | more
+    assert "share a mistake" in screen(**facts, agree_more=True)
+    assert "share a mistake" not in screen(**facts, agree_more=False)
+    assert sum("share a mistake" in d for d in dangers(ALWAYS | facts | {"agree_more": True})) == 1
+
+
+def test_words_and_other_columns() -> None:
+    text = screen(features=["text"], words={"text": 1293}, columns="text: 1 column, 1,293 terms")
+    assert "From the words in the column `text` (it knows 1,293). A table without this column cannot be used." in text
+    text = screen(features=["t", "x"], words={"t": 9})
+    assert "From the words in the column `t` (it knows 9), and from the column `x`. A table without all of" in text
+
+
+def test_rows_without_any_label_are_told() -> None:
+    assert "In 195 of these rows no source gave any label." in screen(unlabelled=195, answers={"a": 9})
+    assert "60 more rows had no label and were left out." in screen(dropped=60)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_rules_that_copy_each_other_and_are_silent_on_some_rows() -> None:
+    """The whole way: sources that share mistakes agree more than T allows, and silent rows are counted."""
+    rng = np.random.default_rng(0)
+    n = 900
+    z = rng.integers(2, size=n)
+    one = np.where(rng.random(n) < 0.3, 1 - z, z)
+    said = [one, one, np.where(rng.random(n) < 0.3, 1 - z, z), np.where(rng.random(n) < 0.3, 1 - z, z)]
+    silent = np.arange(n) < 90
+    names = ["a", "b", "c", "d"]
+    frame: dict[str, Any] = {"x": z + rng.normal(size=n)}
+    for name, answers in zip(names, said, strict=True):
+        frame[name] = [None if q else ("no", "yes")[k] for k, q in zip(answers, silent, strict=True)]
+    model = tp.TableModel.fit(
+        frame, [f"{s}=symmetric:0.3" for s in names], label=names, folds=2, calibrate="none", missing="uninformative"
+    )
+    assert model.facts["agree_more"]
+    assert model.facts["trust_in_T"] == "contradicted"
+    assert model.facts["unlabelled"] == 90
+    card = model.card("m")
+    assert "2. **The labels may share a mistake.**" in card
+    assert "In 90 of these rows no source gave any label." in card
+    assert "bounds, T off by up to 10 points" in card
+    assert "bounds, without T" not in card
 
 
 def test_small_shares_are_not_nothing() -> None:

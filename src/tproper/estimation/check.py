@@ -49,6 +49,7 @@ class TransitionTest:
     p_value: float
     sentence: str
     about: str = "T"  # or "model": of the model's probabilities given T
+    excess: float = 0.0  # of sources: the share of answers that agree, above what T says
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,11 @@ class TransitionCheck:
     def model_fits(self) -> bool:
         """Whether labels match the model's probabilities under T: if not, the model is off, or T is."""
         return self.model_p_value >= PLAUSIBLE
+
+    @property
+    def sources_agree_more(self) -> bool:
+        """Whether sources agree with each other more than T allows, as those do that share mistakes."""
+        return any(t.excess > 0 and t.p_value < PLAUSIBLE for t in self.tests)
 
     def __bool__(self) -> bool:
         return self.plausible
@@ -368,11 +374,15 @@ def _annotators(view: SeveralAnswers) -> list[TransitionTest]:
         text = (
             f"{total.observed:.0f} of {total.pairs:.0f} pairs of answers to one item agree, T says {total.expected:.0f}"
         )
-        tests.append(TransitionTest("agreement of all annotators", total.z, total.p_value, text))
+        excess = (total.observed - total.expected) / max(total.pairs, 1.0)
+        tests.append(TransitionTest("agreement of all annotators", total.z, total.p_value, text, excess=excess))
     pairs = [
-        TransitionTest("answers of pairs of annotators", pair.fit.statistic, pair.fit.p_value, pair.gap)
+        TransitionTest(
+            "answers of pairs of annotators", pair.fit.statistic, pair.fit.p_value, pair.gap,
+            excess=pair.agreed - pair.expected,
+        )
         for pair in pair_fits(view)
-    ]
+    ]  # fmt: skip
     if pairs:
         return tests + _worst(pairs)
     answered = np.flatnonzero(view.has.any(axis=0)).tolist()

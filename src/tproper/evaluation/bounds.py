@@ -47,6 +47,18 @@ class Bounds:
     low: float
     high: float
     rests_on: str
+    needs: str = "candidates"  # of T: nothing but candidates; its "zeros"; "less noise" than it says; "rates" near it
+    within: float | None = None  # how far "rates" may be off
+
+    @property
+    def heading(self) -> str:
+        """What stands above such bounds in a table."""
+        return {
+            "candidates": "bounds, without T",
+            "zeros": "bounds, from T's zeros alone",
+            "less noise": "bounds, if T is too noisy",
+            "rates": f"bounds, T off by up to {100 * (self.within or 0):.0f} points",
+        }[self.needs]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -70,12 +82,14 @@ def bounds_without(
         if T.shape[0] == T.shape[1] and (T.argmax(axis=0) == np.arange(len(T))).all():
             return _sharper_bounds(T, transition.name, np.asarray(labels), q, groups)
         if not T.all():
-            return candidate_bounds(T[labels] > 0, q, own, f"the zeros of {transition.name} are right, so that ")
+            return candidate_bounds(
+                T[labels] > 0, q, own, f"the zeros of {transition.name} are right, so that ", "zeros"
+            )
     return _moved_bounds(moved)
 
 
 def candidate_bounds(
-    masks: NDArray[np.bool_], q: FloatArray, groups: Codes = None, because: str = ""
+    masks: NDArray[np.bool_], q: FloatArray, groups: Codes = None, because: str = "", needs: str = "candidates"
 ) -> dict[str, Bounds]:
     """Bounds from candidate sets (n, K) that hold the true class, whatever else they hold."""
     n = len(q)
@@ -92,7 +106,7 @@ def candidate_bounds(
         f"{because}true classes are candidates, {I:.1%} of predictions are, and a wrong prediction is one no more "
         f"often than the model's second choices, {W:.1%}"
     )
-    out = {"accuracy": Bounds(min(max(low, 0.0), high), high, told)}
+    out = {"accuracy": Bounds(min(max(low, 0.0), high), high, told, needs)}
     with np.errstate(divide="ignore"):
         each = {"log_loss": -np.log(q), "brier": (q**2).sum(axis=1, keepdims=True) - 2 * q + 1}
     for name, s in each.items():
@@ -104,7 +118,8 @@ def candidate_bounds(
             for end, sign, x in ((low, -1, best), (high, 1, worst))
         )
         ends = (restrict(low, LIMITS[name]), restrict(high, LIMITS[name]))
-        out[name] = Bounds(*ends, "true classes are candidates: from each row's best candidate to its worst")
+        told = "true classes are candidates: from each row's best candidate to its worst"
+        out[name] = Bounds(*ends, told, needs)
     return out
 
 
@@ -126,7 +141,7 @@ def _sharper_bounds(T: FloatArray, name: str, labels: NDArray[Any], q: FloatArra
     out = {}
     for score in LIMITS:
         ends = [s[score].interval for s in found]
-        out[score] = Bounds(min(low for low, _ in ends), max(high for _, high in ends), told)
+        out[score] = Bounds(min(low for low, _ in ends), max(high for _, high in ends), told, "less noise")
     return out
 
 
@@ -137,9 +152,8 @@ def _moved_bounds(moved: dict[str, Sensitivity]) -> dict[str, Bounds]:
         if s.intervals:
             most = max(s.intervals)
             low, high = (restrict(x, LIMITS[name]) for x in s.intervals[most])
-            out[name] = Bounds(
-                low, high, f"no rate of T is off by more than {100 * most:.0f} points, which is not known"
-            )
+            told = f"no rate of T is off by more than {100 * most:.0f} points, which nobody knows"
+            out[name] = Bounds(low, high, told, "rates", most)
     return out
 
 

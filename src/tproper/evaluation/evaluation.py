@@ -1,7 +1,7 @@
 """Scores of a model with all that speaks for and against them: the test of T, how far they move with T, clean labels.
 
 Every number that rests on T says so in the same block, and where labels contradict T the intervals that rest on it are
-replaced by bounds that do not (`bounds`).
+replaced by bounds that need less of it (`bounds`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,11 @@ class Evaluation:
             return []
         worst = min((t for t in self.check.tests if t.about == "T"), key=lambda test: test.p_value)
         names = "".join(f" {line}" for line in self.names.lines([worst.sentence]))
-        instead = "bounds that do not rest on it stand in their place" if self.bounds else "do not use them"
+        instead = "do not use them"
+        if self.bounds:
+            needed = next(iter(self.bounds.values())).needs
+            which = "do not rest on it" if needed == "candidates" else "need less of it, said beside them,"
+            instead = f"bounds that {which} stand in their place"
         return [
             f"T IS DOUBTFUL: labels contradict the transition {self.transition} (p = {self.check.p_value:.2g}): "
             f"{worst.sentence}{names}. Do not trust scores and probabilities that rest on it; of scores, {instead}. "
@@ -88,7 +92,7 @@ class Evaluation:
         """Values and intervals, side by side; bounds where labels contradict T."""
         columns: dict[str, dict[str, str]] = {}
         if self.bounds:
-            columns["bounds, without T"] = {
+            columns[next(iter(self.bounds.values())).heading] = {
                 name: f"{b.low:.4f} to {b.high:.4f}" if (b := self.bounds.get(name)) else "not known" for name in NAMES
             }
         elif self.scores:

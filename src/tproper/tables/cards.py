@@ -81,7 +81,14 @@ def _pictures(facts: dict[str, Any]) -> list[str]:
     if not facts["picture"]:
         return []
     alt = "reliability: how often it is right, by how sure it is; on the dotted line it is as often right as it says"
-    return ["## Pictures", "", f"![{alt}]({facts['picture']})", ""]
+    doubted = []
+    if facts.get("trust_in_T") == "contradicted":
+        doubted = [
+            "Do not read this picture as a measurement: what it shows of weak labels was calculated from an assumption "
+            "that the labels contradict, and may be wrong by any amount.",
+            "",
+        ]
+    return ["## Pictures", "", *doubted, f"![{alt}]({facts['picture']})", ""]
 
 
 def _codes(names: Sequence[str], limit: int = 40) -> str:
@@ -94,7 +101,12 @@ def _data(facts: dict[str, Any]) -> list[str]:
         "",
         f"- file: {markdown_code(facts['data'])}",
         f"- rows: {facts['rows']:,} to train, {facts['held_out']:,} held out; "
-        + f"{facts['dropped']:,} without a label left out"
+        + f"{facts['dropped']:,} left out for having no label"
+        + (
+            f"; {facts['unlabelled']:,} of those to train have no label"
+            if facts["unlabelled"] and not facts["blank"]
+            else ""
+        )
         + (f"; {facts['known_classes']:,} of known class" if facts["known_classes"] is not None else "")
         + (f"; {facts['groups']:,} groups, never split" if facts["groups"] is not None else "")
         + (f", {facts['blank']:,} without a label kept as uninformative" if facts["blank"] else ""),
@@ -126,14 +138,22 @@ def _quality(facts: dict[str, Any], scores: str | None) -> list[str]:
     clean = "No"
     if facts["known_classes"]:
         clean = "The column of clean labels is from the rows of known class alone. Elsewhere no"
+    rest = (
+        "The intervals cover with 95% probability if the\n"
+        "transition above is right; a wrong transition makes them wrong too."
+    )
+    if facts.get("bounded"):
+        rest = (
+            "The transition above is contradicted by the labels.\nThe bounds are no 95% intervals: they hold only if "
+            "what is said beneath them is true."
+        )
     return [
         *head,
         f"Measured {facts['how_scored']}:",
         "",
         *markdown_block(scores),
         "",
-        f"{clean} clean label was used. The intervals cover with 95% probability if the",
-        "transition above is right; a wrong transition makes them wrong too.",
+        f"{clean} clean label was used. {rest}",
         *calibration,
         "",
     ]
@@ -163,6 +183,8 @@ def summary(facts: dict[str, Any], scores: str | None, certificate: Any, out: Pa
         "blank": "without a label kept as uninformative",
     }
     more = [f"{facts[name]:,} {words}" for name, words in named.items() if facts[name]]
+    if facts["unlabelled"] and not facts["blank"]:
+        more.append(f"{facts['unlabelled']:,} of them without any label")
     lines = [
         *([f"DO NOT USE THIS MODEL: {facts['unidentified']}", ""] if facts.get("unidentified") else []),
         f"trained on {facts['rows']:,} rows" + (f" ({', '.join(more)})" if more else ""),

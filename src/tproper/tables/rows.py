@@ -75,6 +75,12 @@ class Rows:
         return int((self.silent if self.true is None else self.silent & (self.true < 0)).sum())
 
     @property
+    def unlabelled(self) -> NDArray[np.bool_]:
+        """Rows (n,) that are kept although no source labels them and their class is not known."""
+        none = (self.own < 0).all(axis=1) if self.codec.annotators else self.silent
+        return np.asarray(none if self.true is None else none & (self.true < 0))
+
+    @property
     def answers(self) -> dict[str, int]:
         """How many answers each annotator gave."""
         return {name: int((self.own[:, a] >= 0).sum()) for a, name in enumerate(self.codec.annotators)}

@@ -178,7 +178,7 @@ def train(
         "labels": dict(counts.most_common()),
         "transition": transition.name,
         "warnings": label_notes(counts, known) + _few_steps(source.rows, epochs),
-        **dict.fromkeys(("held_out", "dropped", "blank"), 0),  # all rows are trained on
+        **dict.fromkeys(("held_out", "dropped", "blank", "unlabelled"), 0),  # all rows are trained on
         "answers": {},
         **dict.fromkeys(("known_classes", "groups", "estimate")),  # a stream is refused them
     }

@@ -96,19 +96,22 @@ class Quality:
         if found is not None and (found.clean or found.scores):
             best, bound = (found.clean or found.scores)["accuracy"], found.bounds.get("accuracy")
             (low, high), value = best.interval, best.shown
-            known = {"informative": bool(best.informative), "true": bool(found.clean), "bounds": False}
+            known: dict[str, Any] = {"informative": bool(best.informative), "true": bool(found.clean), "bounds": False}
             if bound is not None and not found.clean:
                 low, high, value = bound.low, bound.high, (bound.low + bound.high) / 2
-                known |= {"informative": True, "bounds": True}
+                known |= {"informative": True, "bounds": True, "needs": bound.needs, "within": bound.within}
             accuracy = {"value": value, "low": low, "high": high} | known
         said = moved = None
+        agree_more = False
         if found is not None and found.check is not None:
             check = found.check
             said = "contradicted" if not check.plausible else "unopposed" if check.model_fits else "model off"
             ranges = found.sensitivity.get("accuracy")
             ends = None if ranges is None or not ranges.rate else next(iter(ranges.intervals.values()), None)
             moved = None if ends is None else [restrict(x, (0.0, 1.0)) for x in ends]
-        of_T = {"trust_in_T": said, "moved": moved}
+            agree_more = check.sources_agree_more
+        of_T = {"trust_in_T": said, "moved": moved, "agree_more": agree_more}
+        of_T["bounded"] = found is not None and bool(found.bounds)
         return {"accuracy": accuracy, "expected": self.expected, "predicted": self.predicted} | of_T
 
 
@@ -196,6 +199,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
         "held_out": len(held),
         "dropped": rows.dropped,
         "blank": rows.blank,
+        "unlabelled": int(rows.unlabelled[chosen].sum()),
         "labels": rows.counts,
         "answers": rows.answers,
         "known_classes": None if rows.true is None else int((rows.true >= 0).sum()),
@@ -241,6 +245,7 @@ def described(estimator: Any, schema: Schema, settings: Settings, facts: dict[st
         | {
             "features": schema.features,
             "columns": str(estimator.inputs_),
+            "words": {part.name: part.width for part in estimator.inputs_.parts if part.kind == "text"},
             "standardized": settings.standardize,
             "classes": schema.classes,
             "label": schema.label,
