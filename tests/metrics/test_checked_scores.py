@@ -176,3 +176,15 @@ def test_a_model_that_every_checked_row_finds_right_has_an_interval_below_one(se
     assert score.informative
     assert 1 - 8 / (true >= 0).sum() < score.interval[0] < 1 - 2 / (true >= 0).sum()
     assert score.interval[1] == 1
+
+
+def test_predictions_that_repeat_what_was_checked_are_called_so():
+    """Labels of an estimate that was told the checked classes are right on every checked row."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 2, 600)
+    votes = np.column_stack([np.where(rng.random(600) < 0.7, z, 1 - z) for _ in range(3)])
+    true = np.where(rng.random(600) < 0.15, z, -1)
+    told = tp.estimate_annotators(votes, true=true)
+    assert "repeats them" in tp.weak_accuracy(votes, told.labels, None, true=true).note
+    alone = tp.estimate_annotators(votes)
+    assert "repeats them" not in tp.weak_accuracy(votes, alone.labels, None, true=true).note

@@ -435,7 +435,10 @@ def _crowd(
 def _notes(crowd: Crowd, fit: Fit, direct: bool, with_features: bool) -> list[str]:
     """What a reader should know; warns where the answers cannot tell T."""
     if isinstance(fit, Rules):
-        notes = [f"each source's T has the form of a rule; {fit.accuracy:.2f} of all answers are right"]
+        together = f"{fit.accuracy:.2f} of all answers are right"
+        if not (crowd.known >= 0).any():
+            together += ", and each rule is drawn to that: answers alone hardly tell which are better (true= does)"
+        notes = [f"each source's T has the form of a rule; {together}"]
     else:
         how = f"with the weight of {fit.strength:g} answers per class"
         notes = [f"each annotator's T is shrunk towards that of all, {how}"]

@@ -169,7 +169,8 @@ def weak_prevalence(
 
     Parameters
     ----------
-    labels : weak labels as the transition takes them; without one (n,) labels or (n, m) answers, by name or number
+    labels : weak labels as the transition takes them
+        Without one, one label a row or a row of answers, by name or number.
     transition : Transition, optional
         Known, or estimated (`EstimatedTransition`): then each repetition has its own draw of T. It may be left out
         where `true` says the class of some rows.

@@ -33,6 +33,11 @@ from .statistics import Z95
 from .values import brier_losses, log_losses
 
 APART = 2.58  # standard errors between the two estimates, at which they contradict each other
+FEW_RIGHT = 20  # checked rows that are all predicted right: rarer by merit than by repetition
+REPEATED = (
+    "every checked row is predicted right: if whatever made the predictions was told these classes, it repeats them, "
+    "and the score says nothing"
+)
 LEAST = 1e-6  # probability, for what a log loss is expected to be
 Weak = Callable[[], Score]
 
@@ -96,7 +101,9 @@ def accuracy(rows: Rows, predictions: Any, weak: Weak) -> Score:
     checked = rows.checked(predicted)
     result = checked.share((rows.true == predicted).astype(np.float64), checked.guesses[np.arange(n), predicted])
     each = np.eye(K)[predicted]
-    return _score(rows, checked, result, weak, each, "accuracy", 0.0, 1.0, 1 / K)
+    score = _score(rows, checked, result, weak, each, "accuracy", 0.0, 1.0, 1 / K)
+    known = rows.true >= 0
+    return score.noted(REPEATED) if (predicted == rows.true)[known].all() and known.sum() >= FEW_RIGHT else score
 
 
 def log_loss(rows: Rows, probabilities: Any, weak: Weak) -> Score:
@@ -229,7 +236,7 @@ def _with_T(rows: Rows, result: Result, weak: Weak, each: FloatArray) -> tuple[R
     if T is None or rows.weights is not None:
         return result, ""
     if is_estimated(T):
-        return result, "T was estimated, perhaps from these rows, and is not used"
+        return result, "T was estimated, perhaps from these rows, and is not used for this score"
     try:
         alone = weak()
     except NotReconstructibleError:

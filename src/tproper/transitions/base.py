@@ -138,8 +138,8 @@ class Transition(LabelKind):
     def named(self, names: Sequence[Any] | None) -> Self:
         """The same T whose columns have these names of classes, in this order; None takes them away.
 
-        Labels that go by the names of classes are then read by name (`labels`), estimators sort T by them, and integers
-        that are no names are refused there: losses alone take rows of T.
+        Labels that go by the names of classes are then read by name (`Transition.labels`), estimators sort T by them,
+        and integers that are no names are refused there: losses alone take rows of T.
         """
         if names is None and self._classes is None:
             return self
@@ -314,7 +314,7 @@ class Transition(LabelKind):
 
     @property
     def size_probability(self) -> FloatArray | None:
-        """P(|S| = j), j = 0 .. K, where labels are candidate sets of which only the size matters; else None."""
+        """``P(|S| = j)``, j = 0 .. K, where labels are candidate sets of which only the size matters; else None."""
         return None
 
     def size_draws(self, count: int) -> FloatArray | None:

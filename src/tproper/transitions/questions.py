@@ -228,6 +228,8 @@ def yes_no(K: int, miss: float = 0.0, false: float = 0.0) -> QuestionTransition:
     K : int
     miss, false : float
 
+    Examples
+    --------
     >>> import tproper as tp
     >>> tp.yes_no(3).reconstruction().targets([[0, True], [0, False]]).numpy().round(2)
     array([[ 1.67, -0.33, -0.33],
