@@ -72,7 +72,8 @@ def test_the_estimated_transition_trains_and_is_kept_in_files():
     y = np.where(positive & (rng.random(2000) < 0.5), 0, 1)
     T = tp.estimate_pu(y == 0, X).transition
     model = tp.WeakLabelClassifier(T, random_state=0).fit(X, y)
-    assert (model.predict(X) == np.where(positive, 0, 1)).mean() > 0.9
+    assert model.classes_.tolist() == [False, True]
+    assert (model.predict(X) == positive).mean() > 0.9
     again = transition_from_dict(json.loads(json.dumps(transition_to_dict(T))))
     assert again.positive_unlabeled
     np.testing.assert_array_equal(again.draws, T.draws)
@@ -161,11 +162,13 @@ def test_booleans_mean_labeled_positive():
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (lambda positive: positive, r"got booleans; pass np.where\(y, 0, 1\)"),
-        (lambda positive: np.where(positive, 1, -1), r"got -1; pass np.where\(y == 1, 0, 1\)"),
+        (
+            lambda positive: np.where(positive, 1, -1),
+            r"got -1; for labels 1 \(positive\) and -1 \(unlabeled\) pass y == 1",
+        ),
         (
             lambda positive: np.where(positive, 1, 0),
-            "y: expected at most a share r = 0.3 of labeled positives, which are coded 0 .* may be coded the other way",
+            "y: expected at most a share r = 0.3 of labeled positives .* may be coded the other way",
         ),
     ],
 )

@@ -7,6 +7,7 @@ import forked
 import pytest
 
 import tproper as tp
+from tproper.transitions.base import DenseReconstruction
 
 from . import commands, files, numeric, structure  # noqa: F401  (they register their checks)
 from .harness import CHECKS, run_case
@@ -35,7 +36,7 @@ def test_a_few_cases(name, tmp_path):
     ],
 )
 def test_a_planted_fault_is_seen(name, method, fault, tmp_path, monkeypatch):
-    owner = tp.BackwardLoss if method == "forward" else tp.Reconstruction
+    owner = tp.BackwardLoss if method == "forward" else DenseReconstruction
     monkeypatch.setattr(owner, method, fault(getattr(owner, method)))
     assert any(run_case(name, seed, tmp_path) for seed in range(20))
 

@@ -235,7 +235,7 @@ def test_the_classifier_takes_answers(settings, tmp_path):
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
     names = np.array(["cat", "dog", "owl"], dtype=object)
     named = np.where(answers < 0, None, names[answers])
-    by_name = tp.WeakLabelClassifier(T, random_state=0, **settings).fit(X, named)
+    by_name = tp.WeakLabelClassifier(T.named(names.tolist()), random_state=0, **settings).fit(X, named)
     assert by_name.classes_.tolist() == ["cat", "dog", "owl"]
     assert np.allclose(by_name.predict_proba(X), model.predict_proba(X), atol=1e-6)
 

@@ -17,6 +17,7 @@ from tproper.learn.linear import fit_linear
 IMPOSSIBLE = tp.Transition(
     [[0.7, 0.1, 0.2], [0.2, 0.8, 0.1], [0.1, 0.1, 0.7], [0.0, 0.0, 0.0]], weak_labels=["a", "b", "c", "never"]
 )
+UNNAMED = tp.Transition(IMPOSSIBLE.matrix())  # of which scores take rows by number
 LOSSES = {
     "forward": lambda: tp.ForwardLoss(IMPOSSIBLE),
     "forward, brier": lambda: tp.ForwardLoss(IMPOSSIBLE, score="brier"),
@@ -111,14 +112,14 @@ def test_scores(name: str, label: int) -> None:
     rng = np.random.default_rng(1)
     n = 80
     z = rng.integers(0, 3, n)
-    y = np.asarray(IMPOSSIBLE.sample(z, seed=2))
+    y = np.asarray(UNNAMED.sample(z, seed=2))
     q = 0.98 * rng.dirichlet(np.ones(3), n) + 0.02 / 3
     w = rng.uniform(0.5, 2.0, n)
     q_junk = np.array([[0.0, 1.0, 0.0]])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        alone = SCORES[name](y, q, w, IMPOSSIBLE)
-        junked = SCORES[name](np.append(y, label), np.vstack([q, q_junk]), np.append(w, 0.0), IMPOSSIBLE)
+        alone = SCORES[name](y, q, w, UNNAMED)
+        junked = SCORES[name](np.append(y, label), np.vstack([q, q_junk]), np.append(w, 0.0), UNNAMED)
     np.testing.assert_allclose(numbers(junked), numbers(alone), rtol=1e-9, atol=1e-12)
 
 
@@ -144,7 +145,7 @@ def test_calibration_maps() -> None:
     rng = np.random.default_rng(4)
     scores, y, w = rng.standard_normal((200, 3)), rng.integers(0, 3, 200), rng.uniform(0.5, 2.0, 200)
     maps = [
-        tp.calibrate(s, labels, IMPOSSIBLE, method="temperature", sample_weight=weights)
+        tp.calibrate(s, labels, UNNAMED, method="temperature", sample_weight=weights)
         for s, labels, weights in (
             (scores, y, w),
             (np.vstack([scores, [[1e3, -1e3, 0.0]]]), np.append(y, 3), np.append(w, 0.0)),

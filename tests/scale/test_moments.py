@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tproper.data import Moments, ParquetSource
-from tproper.tables.schema import standardisation
+from tproper.inputs.encoders import Numbers
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -23,7 +23,8 @@ def test_blocks_give_what_all_rows_together_give(seed: int) -> None:
         if len(block):
             parts.add(block)
     mean, scale = parts.scaling(list("abcd"))
-    at_once = standardisation(X, list("abcd"))
+    whole = Numbers.fit(list("abcd"), X, True)
+    at_once = whole.centre, whole.scale
     np.testing.assert_allclose(mean, at_once[0], rtol=1e-13)
     np.testing.assert_allclose(scale, at_once[1], rtol=1e-9)
     np.testing.assert_allclose(scale[:3], X[:, :3].std(axis=0), rtol=1e-9)
@@ -40,6 +41,6 @@ def test_a_constant_column_is_only_centred_in_a_stream_too(tmp_path: Path, value
     mean, scale = source.moments()
     assert scale[0] == 1.0
     np.testing.assert_allclose(mean, [value, x.mean()], rtol=1e-6)
-    in_memory = standardisation(np.stack([columns["c"], x], axis=1), ["c", "x"])[1]
+    in_memory = Numbers.fit(["c", "x"], np.stack([columns["c"], x], axis=1), True).scale
     assert in_memory[0] == 1.0
     assert scale[1] == pytest.approx(in_memory[1])

@@ -106,8 +106,10 @@ class Calibrator:
 
     @property
     def temperature(self) -> float | None:
-        """What centred scores are divided by; None where classes have their own."""
-        return None if self.scale.ndim else 1.0 / float(self.scale)
+        """What centred scores are divided by, infinite where they say nothing; None where classes have their own."""
+        if self.scale.ndim:
+            return None
+        return 1.0 / float(self.scale) if float(self.scale) else math.inf
 
     def scores(self, scores: ArrayLike | Tensor) -> FloatArray:
         """Calibrated scores (n, K): their softmax is `probabilities`."""

@@ -63,7 +63,7 @@ def _scores(estimator: Any, X: Any, T: Transition) -> FloatArray:
     K = T.num_classes
     log_proba = getattr(estimator, "predict_log_proba", None)
     scores = None if log_proba is None else np.asarray(log_proba(X), dtype=np.float64)
-    if scores is not None:  # from the population to the pooled bags, T's own
+    if scores is not None and scores.shape[-1] == K:  # from the population to the pooled bags, T's own
         scores = scores - T.log_shift
     if scores is None or not np.isfinite(scores).all():
         scores = np.asarray(estimator.decision_function(X), dtype=np.float64)

@@ -72,7 +72,9 @@ class WeakScorer:
         kind = self.name.removeprefix("neg_")
         T = self._named(estimator)
         if self._sorted is not None and self._sorted.classes is None:
-            read = read_labels(self._sorted if _are_rows(y) else T, y)  # rows of a T that has no names of its own
+            numbered = T.classes is not None and all(map(is_index, T.classes))
+            rows = _are_rows(y) and not numbered  # of a T that has no names of its own
+            read = read_labels(self._sorted if rows else T, y)
             y = Encoded(read.labels, read.missing)
         if kind == "log_loss":
             return -forward_risk(y, self._probabilities(estimator, X, T), T, sample_weight)
