@@ -152,7 +152,11 @@ def head(every: list[Figure]) -> list[str]:
         ]
         lines += [sentence(part, clear, every) for part in dict.fromkeys(f.part for f in clear)]
         if len(clear) < len(failing):
-            lines += ["", "The others, which stand last in the table, have too few samples to tell."]
+            lines += [
+                "",
+                "The others, which stand last in the table, miss by less than two standard errors: one such cell says "
+                "little, but many of one kind together can lie below 95% where none does by itself.",
+            ]
         lines += [
             "",
             *table(
@@ -167,7 +171,7 @@ def head(every: list[Figure]) -> list[str]:
         lines += [f"None of {len(every)} figures misses what is asked of it."]
     lines += [
         "",
-        "## What holds",
+        "## What meets its bar",
         "",
         "Each line is a figure over all its cells that hold, with the worst of them.",
         "",

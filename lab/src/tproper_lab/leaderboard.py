@@ -49,7 +49,8 @@ NOTE = (
     "the one of the least weak risk is taken, unless a block says otherwise: the calibrated forward risk of held-out "
     "weak labels, which uses T, for methods that are not told T as well. Probabilities are those of the method's "
     'own link; "calibrated" are those after a map chosen and fitted by held-out weak labels alone '
-    "(`tproper.calibrate`). The certificate says whether the method's loss is proper and bounded from below for the "
+    "(`tproper.calibrate` as it was at the revisions named below). The certificate says whether the method's loss is "
+    "proper and bounded from below for the "
     'T that it is told. "Told" is what a method knows of how labels came about; '
     "`tproper bench` makes the records, `tproper report` this page."
 )
@@ -511,7 +512,9 @@ def summary_table(judged: Sequence[Judged], rules: Sequence[str]) -> Table:
         f"merit of the loss. Of {len(verdicts) - verdicts.count('-')} such comparisons the best loss that is "
         f"certified proper and bounded is ahead in {ahead}, behind in {behind}, level in {level} and ahead by one "
         f"score and behind by another in {mixed}; in {verdicts.count('-')} more groups all methods, or none, are "
-        "proper and bounded. A comparison counts once: ahead if it is by accuracy or by calibrated log loss, for the "
+        'proper and bounded. "Best" is the best on the test set of those that were tried: of several proper bounded '
+        "losses one leads, seldom all, and a rival may be a single loss near chance (the table shows it). A comparison "
+        "counts once: ahead if it is by accuracy or by calibrated log loss, for the "
         "epochs of either rule, and behind by none. The difference is taken trial by trial of the same seed (a paired "
         f"t test at {LEVEL:.0%}, shared among the methods of the kind that leads; where trials were added to close "
         f"comparisons after a look at the first ones, each look has half of it). Shown are epochs chosen by "
@@ -537,7 +540,8 @@ def proper_table(judged: Sequence[Judged], rules: Sequence[str]) -> Table:
                     [j.title, entry.title, j.block.told_to(entry), value, log_loss, f"{place} of {len(ranked)}"]
                 )
     note = (
-        "Which proper bounded loss it is matters more than that it is one. By accuracy among all methods of the "
+        "Proper bounded losses differ among themselves, in places by tens of points. By accuracy among all methods of "
+        "the "
         f"block, whatever they were told; epochs chosen by {rules[-1]} labels."
     )
     return Table(
