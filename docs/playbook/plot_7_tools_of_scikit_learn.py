@@ -49,12 +49,13 @@ for scoring in ("accuracy", tp.weak_scorer("accuracy")):
     print(f"accuracy against {of}:", scores.round(2))
 
 # %%
-# Where labels have gaps, or are rows of several answers, scikit-learn cannot sort them into folds of equal shares: it ends
-# in a ``TypeError`` of its own before the estimator is asked. Give a splitter: ``GridSearchCV(model, grid, cv=KFold(3))``.
+# What holds of ``scoring=`` holds of ``RFECV``, ``GridSearchCV(scoring="accuracy")``, ``TunedThresholdClassifierCV`` (a
+# threshold tuned on weak labels is one for weak labels) and ``permutation_test_score``.
 
 # %%
-# What holds of ``scoring=`` holds of ``RFECV``, ``GridSearchCV(scoring="accuracy")``, ``TunedThresholdClassifierCV`` (a threshold tuned
-# on weak labels is one for weak labels) and ``permutation_test_score``.
+# Where labels have gaps, or are rows of several answers, scikit-learn cannot sort them into folds of equal shares: it
+# ends in a ``TypeError`` of its own before the estimator is asked. Give a splitter:
+# ``GridSearchCV(model, grid, cv=KFold(3))``.
 
 # %%
 # Tools that learn from labels
