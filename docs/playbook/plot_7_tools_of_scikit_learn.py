@@ -7,6 +7,7 @@ some learn from it. Nothing in its interface lets an estimator object. Where T h
 of the others you have to know.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_blobs
 from sklearn.ensemble import VotingClassifier
@@ -43,10 +44,20 @@ except ValueError as error:
 # ------------------------------------------
 # ``scoring="accuracy"`` or ``"roc_auc"`` asks how often a prediction *is* the weak label. That prefers a model that has
 # learned the noise. ``tp.weak_scorer`` estimates the score against the classes, and uses the T of each fit:
+found = {}
 for scoring in ("accuracy", tp.weak_scorer("accuracy")):
     scores = cross_val_score(model, X, y, scoring=scoring, cv=3)
     of = "weak labels" if scoring == "accuracy" else "classes"
+    found[f"against {of}"] = scores.mean()
     print(f"accuracy against {of}:", scores.round(2))
+found["in truth"] = np.mean(model.fit(X, y).predict(X) == names[z])
+
+fig, ax = plt.subplots(figsize=(5, 2.2), layout="constrained")
+ax.barh(list(found), list(found.values()))
+ax.invert_yaxis()
+ax.set_xlim(0, 1)
+ax.set_xlabel("accuracy of one model")
+plt.show()
 
 # %%
 # What holds of ``scoring=`` holds of ``RFECV``, ``GridSearchCV(scoring="accuracy")``, ``TunedThresholdClassifierCV`` (a

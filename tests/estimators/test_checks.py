@@ -13,15 +13,10 @@ from tproper.learn.selection import WeakLabelClassifierCV
 # Minibatch training sees rows in random batches: repeating a row is not the same as doubling its weight there, as in
 # scikit-learn's own stochastic estimators.
 MINIBATCHES = "rows are drawn in random batches, so weights equal repetitions only in expectation"
-LEAVES = "a leaf has so many rows at least, whatever they weigh, as in scikit-learn's own histogram trees"
 EXEMPTIONS: dict[str, dict[str, str]] = {
     "mlp": {
         "check_sample_weight_equivalence_on_dense_data": MINIBATCHES,
         "check_sample_weight_equivalence_on_sparse_data": MINIBATCHES,
-    },
-    "boosting": {
-        "check_sample_weight_equivalence_on_dense_data": LEAVES,
-        "check_sample_weight_equivalence_on_sparse_data": LEAVES,
     },
 }
 
