@@ -41,8 +41,6 @@ def judged(X: np.ndarray, y: Any, T: Any, names: Any = None) -> None:
     model = tp.WeakLabelClassifier(T, random_state=0, classes=names).fit(X[:half], y[:half])
     transition = model.transition_
     rest, predicted = y[half:], model.predict(X[half:])
-    if names is not None:
-        rest, predicted = np.searchsorted(names, rest), np.searchsorted(names, predicted)
     said(tp.weak_accuracy(rest, predicted, transition))
     said(tp.check_transition(rest, transition, model.predict_proba(X[half:])))
     tp.weak_prevalence(rest, transition)
@@ -116,13 +114,13 @@ def featured(seed: int) -> None:
 KINDS: dict[str, Callable[[int], None]] = {
     "clean": given(lambda: tp.identity(3)),
     "symmetric noise": given(lambda: tp.symmetric_noise(3, 0.2)),
-    "pair noise, names": given(lambda: tp.pair_noise(3, 0.2), named=True),
+    "pair noise by name": given(lambda: tp.pair_noise(3, 0.2), named=True),
     "complementary": given(lambda: tp.complementary(3)),
     "candidate sets": given(lambda: tp.partial_labels(3, 0.3)),
     "not these two": given(lambda: tp.multi_complementary(3, 1)),
     "binary noise": given(lambda: tp.binary_noise(0.1, 0.2), 2),
-    "positives and the rest, T given": given(lambda: tp.positive_unlabeled(0.5), 2),
-    "annotators, T given": given(lambda: tp.annotators([tp.symmetric_noise(3, 0.2)] * 3)),
+    "positives and the rest with T": given(lambda: tp.positive_unlabeled(0.5), 2),
+    "annotators with T": given(lambda: tp.annotators([tp.symmetric_noise(3, 0.2)] * 3)),
     "positives and the rest": positive,
     "crowd": crowd,
     "rules that abstain": rules,
