@@ -37,6 +37,8 @@ class ConvexPotential(Potential):
         Where F* is finite: "affine" if F grows faster than linearly, "simplex" if it grows like max v.
     strictly_proper : bool
         Whether F* is strictly convex on the simplex: so for every differentiable F whose gradients fill its interior.
+    name : str
+        What messages call it.
 
     Examples
     --------

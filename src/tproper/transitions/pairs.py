@@ -37,6 +37,8 @@ class PairKernel:
         ``weights[y, z, z']`` >= 0, in proportion to ``P(y | z, z')`` or to the shares of samples (see the module).
     names : list, optional
         Of the L labels.
+    name : str
+        What messages call the kernel.
     proportions : (2 L, K) array, optional
         Class shares of the first members of the pairs of each label, then of the second ones: what `apart` needs.
     sizes : (L,) array, optional
