@@ -179,7 +179,7 @@ def cross_fitted(
     assert isinstance(clf.loss_, WeakLabelLoss)
     n, K = len(data), len(clf.classes_)
     out = np.empty((n, K))
-    at = (np.zeros((K, data.X.shape[1])), np.zeros(K))
+    at = (np.broadcast_to(0.0, (K, data.X.shape[1])), np.zeros(K))  # takes no memory
     splits = folds(n, data.groups, parts or cross_fit_folds(n))
     for number, (train, test) in enumerate(splits, 1):
         fold, more = data.part(train), n / len(train)  # the same prior beside fewer rows
