@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 RARE = 3  # rows: levels of a category that occur less often share a column
 MOST_LEVELS = 256  # columns of a category, that of the rare levels among them
 MOST_TERMS = 4096  # words of a column of text
+BLOCK = 1 << 16  # rows at a time, where they are many
 TWICE = 2  # rows in which a word must stand
 WORD = re.compile(r"(?u)\b\w\w+\b")
 DAY = 86_400.0
@@ -105,13 +106,14 @@ class Numbers:
         full = np.where(missing, fill, values) if gappy.any() else values
         if standardize:
             moments = Moments(values.shape[1])
-            moments.add(full)
+            for i in range(0, len(full), BLOCK):
+                moments.add(full[i : i + BLOCK])
             centre, scale = moments.scaling(names)
         else:
             centre, scale = np.zeros(len(names)), np.ones(len(names))
         spread = None
         if len(values) and 0 < len(names) <= MOST_SPREADS:
-            spread = np.quantile(full, PLACES, axis=0).T
+            spread = np.stack([np.quantile(column, PLACES) for column in full.T])  # one by one: no second table
         return cls(names, centre, scale, fill, spread, missing.mean(axis=0))
 
     @property
@@ -126,13 +128,17 @@ class Numbers:
 
     def encode(self, values: FloatArray) -> FloatArray:
         """The numbers of each row (n, width)."""
-        gappy = self.gappy
-        if not gappy.any():
-            out: FloatArray = (values - self.centre) / self.scale
-            return out
-        missing = np.isnan(values)
-        full = np.where(missing & gappy, self.fill, values)
-        return np.hstack([(full - self.centre) / self.scale, missing[:, gappy].astype(np.float64)])
+        gappy, d = self.gappy, len(self.names)
+        out: FloatArray = np.empty((len(values), d + int(gappy.sum())))
+        known = out[:, :d]
+        if gappy.any():
+            missing = np.isnan(values)
+            np.copyto(known, np.where(missing & gappy, self.fill, values))
+            out[:, d:] = missing[:, gappy]
+            values = known
+        np.subtract(values, self.centre, out=known)
+        known /= self.scale
+        return out
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""

@@ -186,8 +186,10 @@ def cross_fitted(
         l2, tol = more * clf.l2_, max(clf.tol, CROSS_FIT_TOL)
         with gathered_warnings(ConvergenceWarning):  # the fit to all rows has warned of it
             fit = linear.fit_linear(
-                fold.X, fold.labels, clf.loss_, fold.weights, l2, tol, clf.max_iter, at, intercept_l2=more * prior
-            )
+                fold.X, fold.labels, clf.loss_, fold.weights, l2, tol, clf.max_iter, at, intercept_l2=more * prior,
+                spend=True,
+            )  # fmt: skip
+        del fold  # before the next one is made
         out[test] = np.asarray(data.X[test] @ fit.coef.T) + fit.intercept
         progress(number / len(splits))
     return out

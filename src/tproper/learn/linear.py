@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import issparse
 from scipy.special import softmax
@@ -82,15 +83,17 @@ def fit_linear(
     verbose: int = 0,
     intercept_l2: float = 0.0,
     progress: Callable[[float], None] | None = None,
+    spend: bool = False,
 ) -> LinearFit:
     """L-BFGS in float64, in coordinates that suit it (`_Coordinates`); the objective stays that of the raw features.
 
     Stops when no entry of the gradient, taken with respect to the coefficients of standardised features (mean 0,
     variance 1) and the intercepts, is larger than `tol`. `intercept_l2` penalises the scores at the features' mean.
+    With `spend`, dense X may be used up: nobody else holds it, and a second table of its size is saved.
     """
     n, K = X.shape[0], loss.transition.num_classes
     w = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
-    space = _Coordinates(X, w, l2, curvature(loss))
+    space = _Coordinates(X, w, l2, curvature(loss), spend)
     problem = _Problem(score_loss(loss, labels, w), space, K, l2, intercept_l2)
     problem.progress = progress
     if start is not None:
@@ -265,7 +268,7 @@ class _Coordinates:
     wants. Sparse X is centred on the fly and never made dense.
     """
 
-    def __init__(self, X: Any, w: FloatArray, l2: float, curvature: float) -> None:
+    def __init__(self, X: Any, w: FloatArray, l2: float, curvature: float, spend: bool = False) -> None:
         self.sparse = issparse(X)
         self.d = X.shape[1]
         self.mean, variance = moments(X, w)
@@ -292,14 +295,14 @@ class _Coordinates:
                 self.A = X.tocsr()
                 self.shift = self.mean * self.stretch
             else:
-                self.A = X[:, self.used] - self.mean[self.used]
+                self.A = _centred(X, self.used, self.mean, spend)
                 if (self.stretch != 1).any():
                     self.A *= self.stretch
             main = self._main_deviation(w) or 1.0
             # half the main standard deviation: between the curvatures of the data's first and middling directions
             self.intercept_stretch = 0.5 * main
         else:
-            centred = X[:, self.used] - self.mean[self.used]
+            centred = _centred(X, self.used, self.mean, spend)
             variances, self.axes = np.linalg.eigh((centred * w[:, None]).T @ centred)
             c = curvature + LEAST_CURVATURE
             self.stretch = 1.0 / np.sqrt(c * np.maximum(variances, variances[-1] * 1e-14) + l2)
@@ -359,6 +362,15 @@ class _Coordinates:
             along = self.scores(direction[None], np.zeros(1))
             direction = self.pull_back(along * w, (along * w).sum(axis=1))[0]
         return math.sqrt(float(np.linalg.norm(direction)))
+
+
+def _centred(X: FloatArray, used: NDArray[np.bool_], mean: FloatArray, spend: bool) -> FloatArray:
+    """Some columns less their means: one new table, or none."""
+    if used.all() and not spend:
+        return X - mean
+    out: FloatArray = X if used.all() else X[:, used]
+    out -= mean[used]
+    return out
 
 
 def moments(X: Any, w: FloatArray) -> tuple[FloatArray, FloatArray]:
