@@ -16,6 +16,7 @@ from .base import (
     Reconstruction,
     Tables,
     Transition,
+    read_transition,
     reconstruct,
 )
 from .catalogue import ALIASES, BY_NAME, KINDS, Kind
@@ -183,6 +184,7 @@ __all__ = [
     "pieces",
     "positive_unlabeled",
     "posterior_draws",
+    "read_transition",
     "reconstruct",
     "register_family",
     "settle",
