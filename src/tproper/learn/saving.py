@@ -36,7 +36,6 @@ from .boosting import Trees
 from .calibrator import Calibrator
 from .classifier import WeakLabelClassifier
 from .modules import mlp_module
-from .selection import WeakLabelClassifierCV
 
 FORMAT = "tproper model"
 FORMAT_VERSION = 1
@@ -53,9 +52,7 @@ class ModelFileError(InputError):
     """The folder is not a model this version can load; the message says why."""
 
 
-def save(
-    estimator: WeakLabelClassifier | WeakLabelClassifierCV, path: str | Path, extra: Mapping[str, Any] | None = None
-) -> Path:
+def save(estimator: WeakLabelClassifier, path: str | Path, extra: Mapping[str, Any] | None = None) -> Path:
     """Write a fitted classifier to the folder `path`; an existing model there is replaced, anything else is not.
 
     `extra` (JSON-ready) is kept under the key "extra", for notes such as a model card. A model given as a callable is
@@ -66,9 +63,6 @@ def save(
     ModelFileError
         `path` holds something other than a model.
     """
-    if isinstance(estimator, WeakLabelClassifierCV):
-        check_is_fitted(estimator, "best_estimator_")
-        estimator = estimator.best_estimator_
     if isinstance(estimator, Pipeline):
         raise InputError(
             "estimator: expected a WeakLabelClassifier, got a Pipeline, whose other steps are code that no file here "
