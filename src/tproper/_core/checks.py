@@ -174,16 +174,8 @@ def probability_vector(value: ArrayLike, name: str, size: int) -> FloatArray:
     return out
 
 
-def scores(value: Tensor, num_classes: int) -> Tensor:
-    """Scores are a floating tensor (..., K) with at least one row."""
-    classes_last(value, num_classes)
-    if value.numel() == 0:
-        raise InputError(f"scores: expected at least one example, got shape {tuple(value.shape)}")
-    return value
-
-
-def classes_last(value: Tensor, num_classes: int) -> Tensor:
-    """A floating tensor (..., K)."""
+def scores(value: Tensor, num_classes: int, some: bool = True) -> Tensor:
+    """Scores are a floating tensor (..., K), with `some` of at least one row."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         kind = str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
         raise InputError(f"scores: expected a floating torch tensor (..., {num_classes}), got {kind}")
@@ -191,6 +183,8 @@ def classes_last(value: Tensor, num_classes: int) -> Tensor:
         raise InputError(
             f"scores: expected the last dimension to be the {num_classes} classes, got shape {tuple(value.shape)}"
         )
+    if some and value.numel() == 0:
+        raise InputError(f"scores: expected at least one example, got shape {tuple(value.shape)}")
     return value
 
 

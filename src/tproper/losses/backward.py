@@ -15,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, Work, checks, is_finite, tracing, warn
+from .._core import FloatArray, checks, is_finite, tracing, warn
 from ..errors import InputError
 from ..potentials import LogSumExp, Potential
 from ..transitions import Dense, Reconstruction, Targets, Transition, Weighted, reconstruct
@@ -153,13 +153,13 @@ class BackwardLoss(WeakLabelLoss):
         rises = torch.where((lost != 0).any(-1) & (rises.abs() > rounding), rises, 0.0)
         return out + torch.where(rises > 0, torch.inf, torch.where(rises < 0, -torch.inf, 0.0))
 
-    def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
+    def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> cpu.Work | None:
         planned = plan(self)
         if isinstance(planned, str):
             return None
         return cpu.cross_entropy(self.evidence(labels, dtype), planned.squeeze, dtype, class_major)
 
-    def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> Work | None:
+    def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> cpu.Work | None:
         """The kernel, or the line with its gradient ``link(v) - r``."""
         work = self._kernel(labels, dtype, class_major)
         return work or cpu.line(self.potential, self.line, self.evidence(labels, dtype), dtype, class_major)
@@ -172,7 +172,7 @@ class BackwardLoss(WeakLabelLoss):
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """The potential's link, projected onto the simplex."""
-        return self.potential.probabilities(checks.classes_last(scores, self.transition.num_classes))
+        return self.potential.probabilities(checks.scores(scores, self.transition.num_classes, some=False))
 
     def lower_bounds(self) -> FloatArray:
         """``inf_v lambda_{F,R}(v, y) = -F*(R e_y)`` (Proposition 14).

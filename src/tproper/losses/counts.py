@@ -149,7 +149,7 @@ class BagCountLoss(nn.Module):
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Softmax."""
-        return torch.softmax(checks.classes_last(scores, self.num_classes), -1)
+        return torch.softmax(checks.scores(scores, self.num_classes, some=False), -1)
 
     def certify(self, seed: int = 0) -> Any:
         """Properness and bounds, with evidence."""
@@ -199,7 +199,7 @@ class AtLeastOneLoss(nn.Module):
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Softmax."""
-        return torch.softmax(checks.classes_last(scores, 2), -1)
+        return torch.softmax(checks.scores(scores, 2, some=False), -1)
 
     def certify(self, seed: int = 0) -> Any:
         """Properness and bounds, with evidence."""

@@ -10,15 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, Work, checks, inner, log_mixture, log_total, safe_log
+from .._core import FloatArray, checks, inner, log_mixture, log_total, safe_log
 from ..errors import InputError
 from ..potentials import LogSumExp, Potential
-from ..transitions import (
-    DenseRows,
-    Rows,
-    Transition,
-)
-from .base import Reduction, WeakLabelLoss, in_kernel
+from ..transitions import DenseRows, Rows, Transition
+from .base import Reduction, WeakLabelLoss
 from .bounds import Bounds, stated
 from .kernels import cpu
 from .kernels.registry import plan
@@ -127,8 +123,10 @@ class ForwardLoss(WeakLabelLoss):
         if not rows.requires_grad:
             # a T of fewer digits than the scores is taken for exact
             log_rows = rows.to(torch.promote_types(rows.dtype, scores.dtype)).log().to(scores.dtype)
-            work = cpu.forward_cross_entropy(DenseRows(log_rows), scores.dtype) if cpu.possible(scores) else None
-            return in_kernel(scores, work, lambda v: -log_mixture(v, log_rows))
+            if not cpu.possible(scores):
+                return -log_mixture(scores, log_rows)
+            work = cpu.forward_cross_entropy(DenseRows(log_rows), scores.dtype)
+            return cpu.run(scores, work, lambda v: -log_mixture(v, log_rows))
         # T is learned: log T has no gradient where T is zero, but the loss has one, -p_z / (T p)_y
         rows, log_p = rows.to(scores.dtype), torch.log_softmax(scores, -1)
         gone = rows == 0
@@ -141,10 +139,10 @@ class ForwardLoss(WeakLabelLoss):
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Softmax, or the probabilities of the potential that was given as a link."""
-        scores = checks.classes_last(scores, self.transition.num_classes)
+        scores = checks.scores(scores, self.transition.num_classes, some=False)
         return torch.softmax(scores, -1) if self.link is None else self.link.probabilities(scores)
 
-    def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
+    def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> cpu.Work | None:
         if isinstance(plan(self), str):
             return None
         return cpu.forward_cross_entropy(self.evidence(labels, dtype), dtype, class_major)

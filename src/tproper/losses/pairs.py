@@ -69,7 +69,7 @@ class PairLoss(nn.Module):
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Class probabilities of one member: softmax."""
-        return torch.softmax(checks.classes_last(scores, self.kernel.num_classes), -1)
+        return torch.softmax(checks.scores(scores, self.kernel.num_classes, some=False), -1)
 
     def lower_bounds(self) -> FloatArray:
         """The greatest lower bound for each label, reached in the limit of two classes that are certain."""

@@ -135,7 +135,7 @@ class Potential(ABC):
 
     def _link(self, v: Tensor) -> Tensor:
         """Gradient of F at centred scores, summing to one; by autograd where no formula is given."""
-        if tracing.transformed():
+        if tracing.transformation():
             return normalised(torch.func.grad(lambda x: self._value(x).sum())(v))
         with torch.enable_grad():
             x = v if v.requires_grad else v.detach().requires_grad_()

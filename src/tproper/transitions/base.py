@@ -174,7 +174,7 @@ class Transition(LabelKind):
         """Weak labels in their canonical tensor form, checked."""
         if isinstance(labels, SoftLabels):
             return labels.of(self, device)
-        if self.positive_unlabeled:
+        if self._label_kind == POSITIVE_UNLABELED:
             labels = checks.positive_unlabeled_labels(labels)
         elif isinstance(labels, Sequence) and len(labels) and isinstance(labels[0], Set) and self._labels_are_sets():
             labels = self.named(None).labels.encode(labels, "labels")
