@@ -102,6 +102,7 @@ _LAZY = {
     "estimate_transition": "estimation",
     "evaluate": "evaluation",
     "export_onnx": "learn",
+    "export_trees": "learn",
     "fuse": "losses",
     "hierarchical_labels": "transitions",
     "identity": "transitions",
@@ -188,6 +189,7 @@ if TYPE_CHECKING:
         calibrate,
         calibrated_scorer,
         export_onnx,
+        export_trees,
         load,
         save,
     )
@@ -354,6 +356,7 @@ __all__ = [
     "estimate_transition",
     "evaluate",
     "export_onnx",
+    "export_trees",
     "fuse",
     "hierarchical_labels",
     "identity",

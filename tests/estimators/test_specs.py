@@ -77,7 +77,7 @@ def test_number_of_classes_may_come_from_the_data(text: str, K: int, expected: T
         ("complementary:10", 3, "expected one for 3 classes, got 10"),
         ("pu:0.5", 3, "expected one for 3 classes, got 2"),
         ("coarse:a+b|c", None, "expected groups of class indices"),
-        ("no_such_file.csv", None, "cannot read 'no_such_file.csv'"),
+        ("no_such_file.csv", None, "expected a file that can be read, got 'no_such_file.csv'"),
     ],
 )
 def test_wrong_text_is_one_clear_sentence(text: str, K: int | None, message: str) -> None:
@@ -120,7 +120,7 @@ def test_matrix_files(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("{")
     np.save(tmp_path / "code.npy", np.array([{}], dtype=object), allow_pickle=True)
     for name in ("bad.csv", "row.csv", "bad.json", "code.npy"):
-        with pytest.raises(ValueError, match="is not a transition matrix"):
+        with pytest.raises(ValueError, match="expected a transition matrix, got"):
             parse_transition(str(tmp_path / name))
 
 

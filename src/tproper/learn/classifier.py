@@ -346,7 +346,7 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_tuned(self, X: Any, y: Any, sample_weight: Any, true: Any, groups: Any) -> WeakLabelClassifier:
-        grid = None if flag(self.tune) is True else self.tune
+        grid: Any = None if flag(self.tune) is True else self.tune
         result = _search.search(self, X, y, sample_weight, grid, true=true, groups=groups)
         best = _search.with_params(self, result.best_params, result.transition)
         self._adopt(best.fit(X, y, sample_weight, true=true, groups=groups))
