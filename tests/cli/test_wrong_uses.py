@@ -145,7 +145,7 @@ CASES: list[Case] = [
     (
         "huge feature as it is",
         lambda f: train(f, table(f, rows(HEADER, "1e300,1,ant")), no_standardize=True),
-        "X: expected features of finite variance",
+        "DATA: expected features of finite variance",
     ),
     (  # a trained model takes all its columns: no --ignore
         "missing feature, predict",
@@ -215,7 +215,7 @@ CASES: list[Case] = [
     (
         "parameter out of range",
         lambda f: train(f, transition="symmetric:1.5"),
-        r"p: expected a finite number in \[0, 1\]",
+        r"--transition: expected a finite number in \[0, 1\] for p of 'symmetric', got 1.5",
     ),
     ("parameter no number", lambda f: train(f, transition="symmetric:x"), "expected a number for p"),
     ("T for another number of classes", lambda f: train(f, transition="complementary:4"), "4 classes.*labels name 3"),
@@ -227,7 +227,7 @@ CASES: list[Case] = [
     ),
     ("T transposed", lambda f: train(f, transition=matrix(f, [[0.7, 0.2, 0.1], [0, 1, 0], [0, 0, 1]])), "transpose"),
     ("T with NaN", lambda f: train(f, transition=matrix(f, "nan,0\n1,1\n")), "expected finite entries"),
-    ("T ragged", lambda f: train(f, transition=matrix(f, "1,0\n0\n")), "not a transition matrix"),
+    ("T ragged", lambda f: train(f, transition=matrix(f, "1,0\n0\n")), "expected a transition matrix, got"),
     ("T negative", lambda f: train(f, transition=matrix(f, [[1.5, 0], [-0.5, 1]])), "expected probabilities"),
     (
         "T not invertible, backward",

@@ -40,7 +40,7 @@ _MISTAKES = (FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExist
 
 #: What an argument of the library is called where a command has it under another name: the first that the command has.
 OPTIONS = {
-    "X": ("features", "data"),
+    "X": ("data",),
     "a": ("difference",),
     "answers": ("label",),
     "b": ("difference",),
