@@ -28,11 +28,31 @@ SIMPLEX_TOL = 1e-12  # membership of the probability simplex
 
 
 class NotReconstructibleError(InputError):
-    """T has no left inverse: some classes cannot be told apart from weak labels."""
+    """T has no left inverse: some classes cannot be told apart from weak labels. `ForwardLoss` needs none.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> try:
+    ...     tp.BackwardLoss(tp.coarse_labels([[0, 1], [2]]))
+    ... except tp.NotReconstructibleError:
+    ...     print("classes 0 and 1 look alike")
+    classes 0 and 1 look alike
+    """
 
 
 class ConditioningWarning(UserWarning):
-    """T can be inverted, but only just: targets are huge and so is their variance."""
+    """T can be inverted, but only just: targets have huge entries, and everything estimated from them a huge variance.
+
+    Examples
+    --------
+    >>> import warnings, tproper as tp
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     R = tp.symmetric_noise(2, 0.5 - 1e-9).reconstruction()
+    >>> [w.category.__name__ for w in caught]
+    ['ConditioningWarning']
+    """
 
 
 def integer(value: Any, name: str, minimum: int) -> int:

@@ -27,11 +27,11 @@ from .kernels.registry import plan
 
 
 class BackwardLoss(WeakLabelLoss):
-    """``lambda_{F,R}(v, y) = F(v) - (R^T v)_y``: T-proper for every convex potential F (Theorem 7).
+    """The backward loss ``lambda_{F,R}(v, y) = F(v) - (R^T v)_y``: T-proper for every convex potential F (Theorem 7).
 
     With log-sum-exp this is backward-corrected cross entropy (BC), in general unbounded from below; with
     ``squeeze=(k, alpha)``, alpha > 1, it is BC + gLS, bounded and still proper (Corollary 15); with ``Brier()`` it is
-    bounded for every R with nothing to tune.
+    bounded for every R, with nothing to tune.
 
     Parameters
     ----------
@@ -56,6 +56,15 @@ class BackwardLoss(WeakLabelLoss):
     ------
     NotReconstructibleError
         T has no left inverse; `ForwardLoss` needs none.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> loss = tp.BackwardLoss(tp.complementary(3), tp.Brier())
+    >>> round(loss(torch.zeros(2, 3), [0, 2]).item(), 4)
+    0.6667
+    >>> loss.certify().proper
+    True
     """
 
     def __init__(

@@ -22,23 +22,35 @@ from .scores import LogScore, Score, Weak, make_score
 
 
 class ForwardLoss(WeakLabelLoss):
-    """The score of ``q = T p`` at the weak label: ``-log (T p)_y`` by default, exactly in log space.
+    """The forward loss: a proper score of ``q = T p`` at the weak label, ``-log (T p)_y`` by default, in log space.
 
     T-proper for every T and every proper score, and bounded from below; strictly proper iff T is reconstructible (and
-    the score strictly proper). The log score is bounded by ``-log max_z T_yz``.
+    the score strictly proper). The log score is bounded by ``-log max_z T_yz``. The loss to begin with.
 
     Parameters
     ----------
     transition : Transition
+        T.
     reduction : "mean", "sum" or "none"
+        How the losses of a batch become one number.
     score : str or Potential
         "log", "brier" (bounded, with a bounded gradient), "spherical", "tsallis:a", or a potential on weak labels.
     link : Potential, optional
         p is this potential's `probabilities` of the scores; softmax by default. A sparse link (`Sparsemax`, `Tsallis`
         above 1) can give a label the probability 0: its log loss is infinite then, without a gradient to leave by.
         "brier" and "spherical" stay finite.
-    validate, ignore_index
-        As for `BackwardLoss`.
+    validate : bool
+        Check labels and weights on every call.
+    ignore_index : int, optional
+        Examples with this label are left out.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> loss = tp.ForwardLoss(tp.symmetric_noise(2, 0.25))
+    >>> sure_of_0 = torch.tensor([[20.0, -20.0]])
+    >>> round(loss(sure_of_0, [1]).exp().item(), 3)  # 1 / T[1, 0]
+    4.0
     """
 
     def __init__(

@@ -81,7 +81,7 @@ class Estimate:
 
 @told
 def estimate_table(data: Any, source: str, **options: Any) -> Estimate:
-    """T of a table's weak labels, as `tproper estimate` finds it.
+    """T of a table's weak labels, as the command ``tproper estimate`` finds it.
 
     Parameters
     ----------
@@ -107,6 +107,14 @@ def estimate_table(data: Any, source: str, **options: Any) -> Estimate:
     Estimate
         ``.transition``, ``.classes``, ``.annotators``, ``.text``; ``.save(path)`` writes the file that
         ``train --transition`` and `tproper.TableModel.fit` take, names included.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> table = {"label": ["a"] * 40 + ["b"] * 60, "truth": ["a"] * 35 + ["b"] * 60 + ["a"] * 5}
+    >>> found = tp.estimate_table(table, "clean", label="label", true_label="truth")
+    >>> found.classes, found.transition.matrix().round(1).tolist()
+    (['a', 'b'], [[0.9, 0.1], [0.1, 0.9]])
     """
     return estimate_columns(read_table(data), EstimateOptions(source=str(source), **options))
 

@@ -72,18 +72,25 @@ class Transition(LabelKind):
         Names of the M weak labels. Sets of class indices say that labels are candidate sets (then the
         ambiguity degree is known); tuples are (source, label) pairs. Default: 0 .. M-1, or the index of a pandas table.
 
-    Examples
-    --------
-    >>> import tproper as tp
-    >>> T = tp.Transition([[0.9, 0.3], [0.1, 0.7]]).named(["spam", "ham"])
-    >>> T.labels.encode(["ham", "spam"]).tolist()
-    [1, 0]
+    Attributes
+    ----------
+    num_classes, num_weak_labels : int
+        K and M.
+    weak_labels : list
+        The names of the weak labels, in the order of T's rows.
 
     Notes
     -----
     A structure is a subclass that sets `num_classes` and `num_weak_labels` and gives `matrix` and `draw`; everything
     else follows from the matrix, and may be given a closed form: `rows` and `tables` (what losses work with),
     `left_inverse` (its R), `encode`, `diagnose`, `signature`, `gram`, `log_row_maxima`.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> T = tp.Transition([[0.9, 0.3], [0.1, 0.7]]).named(["spam", "ham"])
+    >>> T.labels.encode(["ham", "spam"]).tolist()
+    [1, 0]
     """
 
     num_classes: int
@@ -496,9 +503,9 @@ class _HasPosterior(type):
 
 
 class EstimatedTransition(DenseTransition, metaclass=_HasPosterior):
-    """A T that was estimated: a `Transition`, usable everywhere, that knows its own uncertainty.
+    """A T that was estimated: a `Transition`, usable everywhere, that knows how uncertain it is.
 
-    The uncertainty is a distribution of T: of each column a Dirichlet distribution or an even mixture of some
+    Its uncertainty is a distribution of T: for each column a Dirichlet distribution or an even mixture of several
     (`concentration`), or a set of posterior draws (`draws`). Scores and tests widen their intervals by it.
 
     Parameters
@@ -513,6 +520,23 @@ class EstimatedTransition(DenseTransition, metaclass=_HasPosterior):
         Names of the weak labels; what a reader should know of the estimate.
     counts : (M, K) array, optional
         What was counted, where no form of T was asked for: see `shrinkage.opened`.
+
+    Attributes
+    ----------
+    stderr : (M, K) array
+        The standard error of each entry; ``interval(level)`` gives limits, ``samples(n, seed)`` draws.
+    notes : list of str
+        What a reader should know about the estimate.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> T = tp.Transition.from_counts([[90, 20], [10, 80]])
+    >>> isinstance(T, tp.EstimatedTransition), T.matrix().round(1).tolist()
+    (True, [[0.9, 0.2], [0.1, 0.8]])
+    >>> low, high = T.interval(0.95)
+    >>> bool((low < T.matrix()).all() and (T.matrix() < high).all())
+    True
     """
 
     name = "estimated transition"
@@ -610,7 +634,7 @@ CONDITION_LIMIT = 1e7  # beyond it a target is rounding noise in float32
 
 
 class Reconstruction:
-    """A left inverse R of T, made of a matrix and checked, or of a structure.
+    """A left inverse R of T, ``R T = I``: it turns a weak label into a target whose mean, given the class, is one-hot.
 
     Parameters
     ----------
@@ -624,6 +648,17 @@ class Reconstruction:
     -----
     A structure is a subclass that sets `transition`, `method` and `residual` and gives `columns`, the targets of
     labels; `kinds` is for labels that are too many to list.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> T = tp.symmetric_noise(2, 0.25)
+    >>> T.reconstruction().matrix()
+    array([[ 1.5, -0.5],
+           [-0.5,  1.5]])
+    >>> R = tp.Reconstruction([[1.5, -0.5], [-0.5, 1.5]], T)
+    >>> R.targets([0, 1]).tolist()
+    [[1.5, -0.5], [-0.5, 1.5]]
     """
 
     transition: Transition

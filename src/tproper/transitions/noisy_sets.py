@@ -224,10 +224,26 @@ class NoisySetReconstruction(SetReconstruction):
 
 
 def noisy_partial_labels(K: int, p: float, e: float = 0.0) -> NoisySetTransition:
-    """Candidate sets that leave the true class out with probability e, and hold every other with probability p.
+    """Candidate sets that leave the true class out with probability e, and hold every other class with probability p.
 
     Labels are boolean masks (n, K), True = possible; a set is never empty. e = 0 is `partial_labels`.
 
+    Parameters
+    ----------
+    K : int
+        The number of classes.
+    p : float
+        The probability that a wrong class is in the set.
+    e : float
+        The probability that the true class is not.
+
+    Returns
+    -------
+    NoisySetTransition
+        Its losses, targets and samples never list the 2^K - 1 sets.
+
+    Examples
+    --------
     >>> import tproper as tp
     >>> tp.noisy_partial_labels(3, 0.2, 0.1).matrix().sum(axis=0).round(9)
     array([1., 1., 1.])

@@ -30,7 +30,9 @@ MOST_COMBINATIONS = 1 << 12  # of the answers of one row that several annotators
 
 
 class SoftLabels:
-    """Shares of weak labels: (n, M), or (n, m, M) where m annotators say what each of them believes.
+    """Shares of weak labels: a row says how far each label applies, (n, M), or (n, m, M) for m annotators' beliefs.
+
+    Their meaning is ``E[s | class z] = T e_z``. A float array by itself is never taken to be soft.
 
     Parameters
     ----------
@@ -42,8 +44,6 @@ class SoftLabels:
         The names of the M weak labels, in the order of the columns.
     validate : bool
         Check the shares.
-
-    Their meaning is ``E[s | class z] = T e_z``. A float array by itself is never taken to be soft.
 
     Examples
     --------
