@@ -146,6 +146,32 @@ def test_no_room_but_its_own_asks_for_the_type_of_a_transition():
     assert found == TYPES_STILL_ASKED_FOR
 
 
+# What a transition or its labels say of their own kind, for people who look: code asks for what it wants to know.
+KIND_FLAGS = {
+    "per_class_labels", "positive_unlabeled", "label_kind", "label_form", "answer_sizes", "_label_kind",
+    "_labels_are_sets",
+}  # fmt: skip
+
+
+def test_no_room_but_its_own_reads_the_kind_of_a_label():
+    transitions = importlib.import_module("tproper.transitions")
+    kinds = {kind.kind for kind in vars(transitions.labels)["KINDS"].values()} | set(vars(transitions.labels)["KINDS"])
+    assert set(dir(transitions.DenseTransition)) >= KIND_FLAGS
+    assert {"masks", "answers", "positive/unlabeled"} <= kinds
+
+    def faults(path):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Attribute) and node.attr in KIND_FLAGS:
+                yield node.attr
+            if isinstance(node, ast.Compare):  # space.kind == "masks"
+                sides = [node.left, *node.comparators]
+                asked = any(isinstance(s, ast.Attribute) and s.attr == "kind" for s in sides)
+                if asked and any(isinstance(s, ast.Constant) and s.value in kinds for s in sides):
+                    yield ast.unparse(node)
+
+    assert faults_by_file(faults, [p for p in FILES if room_of(p) != "transitions"]) == {}
+
+
 def test_imports_stand_at_the_top():
     def faults(path):
         return [module for _, module, _, inside in imports(path) if inside and module.split(".")[0] not in LATE]

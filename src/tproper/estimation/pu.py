@@ -27,7 +27,7 @@ from torch import Tensor
 from .._core import FloatArray, checks, group_codes
 from ..errors import InputError
 from ..metrics import Z95, Score
-from ..transitions import POSITIVE_UNLABELED, EstimatedTransition
+from ..transitions import EstimatedTransition, of_positives
 from .arguments import feature_matrix
 
 Sampling = Literal["one sample", "two samples"]
@@ -173,8 +173,7 @@ def _transition(r: float, rates: FloatArray, notes: list[str]) -> EstimatedTrans
     matrix = np.array([[r, 0.0], [1 - r, 1.0]])
     cloud = np.stack([np.stack([rates, 0 * rates], -1), np.stack([1 - rates, 1 + 0 * rates], -1)], axis=1)
     transition = EstimatedTransition(matrix, draws=cloud, notes=notes)
-    transition.name, transition.label_kind = f"positive_unlabeled({r:.4g}), estimated", POSITIVE_UNLABELED
-    return transition
+    return of_positives(transition, f"positive_unlabeled({r:.4g}), estimated")
 
 
 def labeled_of(value: Any) -> NDArray[np.bool_]:

@@ -131,6 +131,16 @@ class AnnotatorTransition(Transition):
         """How many labels each annotator has."""
         return list(self.sizes)
 
+    @property
+    def share_shape(self) -> tuple[int, ...]:
+        """A row for each annotator, as long as the longest."""
+        return (len(self.sizes), max(self.sizes))
+
+    @property
+    def table_rows(self) -> int:
+        """Those of all annotators."""
+        return sum(self.sizes)
+
     def spoken(self, shares: Tensor) -> Tensor:
         """Shares (..., m, M) of answers, checked; silence that is an answer is a share of one."""
         out = shares.clone()

@@ -84,13 +84,3 @@ class StackedTransition(DenseTransition):
         if parts is None:
             return None
         return np.concatenate([w * T for w, T in zip(self.weights, parts, strict=True)], axis=1)
-
-
-def is_estimated(transition: Transition) -> bool:
-    """Whether T, or that of a source or an annotator, was estimated: whether there are `posterior_draws`."""
-    return transition.estimated
-
-
-def posterior_draws(transition: Transition, count: int, seed: int | np.random.SeedSequence = 0) -> FloatArray | None:
-    """Posterior draws (S, M, K) of an estimated T: `Transition.draws_of_posterior`. None for a given T."""
-    return transition.draws_of_posterior(count, seed)
