@@ -100,11 +100,6 @@ class AnnotatorTransition(Transition):
         """T of each annotator."""
         return self.transitions
 
-    @property
-    def estimated(self) -> bool:
-        """Whether that of an annotator was."""
-        return any(t.estimated for t in self.transitions)
-
     def draws_of_posterior(self, count: int, seed: int | np.random.SeedSequence = 0) -> FloatArray | None:
         """Products of draws, for the complete rows of answers, which must be few enough to be listed."""
         parts = drawn_parts(self.transitions, count, seed)

@@ -304,7 +304,7 @@ class Transition(LabelKind):
     @property
     def estimated(self) -> bool:
         """Whether T, or that of a source or an annotator, was estimated."""
-        return self.posterior is not None
+        return self.posterior is not None or any(t.estimated for t in (*self.sources, *self.separate))
 
     def drawn_confusions(self, reconstruction: Reconstruction, count: Callable[[int], int]) -> FloatArray:
         """``R T_s`` (S, K, K) of draws of an estimated T: ``count(size)`` of them where each takes `size` numbers."""

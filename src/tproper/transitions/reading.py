@@ -218,6 +218,11 @@ def _names_for(found: list[Any], T: Transition, argument: str) -> list[Any]:
             f"sorted labels need not be in the order of its columns, got {shown(found)}; write T.named([...]) with "
             "these names in the order of T's columns"
         )
+    return _as_many(found, K, argument)
+
+
+def _as_many(found: list[Any], K: int, argument: str) -> list[Any]:
+    """Names that labels were found to have, one for each class."""
     if len(found) != K:
         raise InputError(
             f"{argument}: expected labels of {K} classes, as the transition has, got {len(found)} distinct ones: "
@@ -234,12 +239,7 @@ def _names_in_sets(y: Any, K: int, argument: str) -> list[Any] | None:
     if members is None or all(is_index(z) and 0 <= z < K for z in members):
         return None
     check_spelling(members, argument)
-    if len(members) != K:
-        raise InputError(
-            f"{argument}: expected labels of {K} classes, as the transition has, got {len(members)} distinct ones: "
-            f"{shown(members)}; pass `classes`"
-        )
-    return members
+    return _as_many(members, K, argument)
 
 
 def _names_in_answers(y: Any, T: Any, argument: str) -> list[Any] | None:

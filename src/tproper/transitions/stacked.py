@@ -73,11 +73,6 @@ class StackedTransition(DenseTransition):
         source = np.searchsorted(self.offsets, rows, side="right") - 1
         return np.stack([source, rows - self.offsets[source]], axis=-1)
 
-    @property
-    def estimated(self) -> bool:
-        """Whether that of a source was."""
-        return any(t.estimated for t in self.sources)
-
     def draws_of_posterior(self, count: int, seed: int | np.random.SeedSequence = 0) -> FloatArray | None:
         """Draws of the sources, one below the other."""
         parts = drawn_parts(self.sources, count, seed)
