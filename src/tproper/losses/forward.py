@@ -113,7 +113,7 @@ class ForwardLoss(WeakLabelLoss):
     def pointwise_soft(self, scores: Tensor, shares: Tensor) -> Tensor:
         """``-sum_y s_y log (T p)_y`` from one product with T, where no ``(T p)_y`` comes near underflow."""
         T = self.transition
-        if self.plain and T.answer_sizes is None and type(self) is ForwardLoss:
+        if self.plain and shares.ndim == 2 and type(self) is ForwardLoss:
             q = torch.softmax(scores, -1) @ torch.as_tensor(T.matrix(), dtype=scores.dtype, device=scores.device).T
             used = shares > 0
             if bool((q > torch.finfo(q.dtype).tiny ** 0.5).logical_or(~used).all()):

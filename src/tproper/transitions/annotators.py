@@ -101,11 +101,6 @@ class AnnotatorTransition(Transition):
         """T of each annotator."""
         return self.transitions
 
-    @property
-    def estimated(self) -> bool:
-        """Whether that of an annotator was."""
-        return any(t.estimated for t in self.transitions)
-
     def draws_of_posterior(self, count: int, seed: int | np.random.SeedSequence = 0) -> FloatArray | None:
         """Products of draws, for the complete rows of answers, which must be few enough to be listed."""
         parts = drawn_parts(self.transitions, count, seed)
@@ -131,6 +126,16 @@ class AnnotatorTransition(Transition):
     def answer_sizes(self) -> list[int] | None:
         """How many labels each annotator has."""
         return list(self.sizes)
+
+    @property
+    def share_shape(self) -> tuple[int, ...]:
+        """A row for each annotator, as long as the longest."""
+        return (len(self.sizes), max(self.sizes))
+
+    @property
+    def table_rows(self) -> int:
+        """Those of all annotators."""
+        return sum(self.sizes)
 
     def spoken(self, shares: Tensor) -> Tensor:
         """Shares (..., m, M) of answers, checked; silence that is an answer is a share of one."""

@@ -13,6 +13,7 @@ one-hot vector of z, and it may have negative entries.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import singledispatch
 from typing import Any, ClassVar, NamedTuple, Self
@@ -170,6 +171,26 @@ class Transition(LabelKind):
         """The shape of one encoded label: () for an index, (K,) for a mask, (m,) for the answers of m annotators."""
         return (self.num_classes,) if self.per_class_labels else ()
 
+    @property
+    def label_dtype(self) -> torch.dtype:
+        """The type of encoded labels: whole numbers, or booleans where they are masks."""
+        return torch.bool if self.per_class_labels else torch.int64
+
+    @property
+    def share_shape(self) -> tuple[int, ...]:
+        """The shape of one soft label: shares of M labels, or of those of each annotator."""
+        return (self.num_weak_labels,)
+
+    @property
+    def table_rows(self) -> int:
+        """How many rows the tables have that T is made of: those of all annotators together, else M."""
+        return self.num_weak_labels
+
+    @property
+    def vacuous(self) -> Tensor | None:
+        """The encoded label that rules no class out, the set of all classes, where labels are sets; else None."""
+        return torch.ones(self.num_classes, dtype=torch.bool) if self.per_class_labels else None
+
     def matrix(self) -> FloatArray:
         """T as a float64 array (M, K)."""
         raise NotImplementedError(f"{type(self).__name__}: a structure of T has a matrix, or says that it is too large")
@@ -244,10 +265,7 @@ class Transition(LabelKind):
         """
         if not isinstance(other, Transition):
             return False
-        ours, theirs = ((t.num_classes, t.num_weak_labels, t.label_form) for t in (self, other))
-        if ours != theirs:
-            return False
-        a, b = self.signature(), other.signature()
+        a, b = self.fingerprint(), other.fingerprint()
         return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-12, atol=0))
 
     def names_for(self, classes: list[Any]) -> list[Any] | None:
@@ -287,11 +305,13 @@ class Transition(LabelKind):
     @property
     def estimated(self) -> bool:
         """Whether T, or that of a source or an annotator, was estimated."""
-        return self.posterior is not None
+        return self.posterior is not None or any(t.estimated for t in (*self.sources, *self.separate))
 
-    def drawn_confusions(self, reconstruction: Reconstruction, count: int) -> FloatArray | None:
-        """``R T_s`` (S, K, K) of draws of T in closed form, where T cannot be listed."""
-        return None
+    def drawn_confusions(self, reconstruction: Reconstruction, count: Callable[[int], int]) -> FloatArray:
+        """``R T_s`` (S, K, K) of draws of an estimated T: ``count(size)`` of them where each takes `size` numbers."""
+        T = self.draws_of_posterior(count(self.table_rows * self.num_classes))
+        assert T is not None
+        return np.asarray(reconstruction.matrix() @ T)
 
     def with_gaps_of(self, labels: Tensor, others: Tensor) -> Tensor:
         """Encoded labels, with gaps where other labels of the same rows have some."""
@@ -375,6 +395,11 @@ class Transition(LabelKind):
         """
         a, b = probes(self.num_weak_labels), probes(self.num_classes)
         return np.asarray(((self.matrix().T @ a) * b).sum(axis=0), dtype=np.float64)
+
+    def fingerprint(self) -> FloatArray:
+        """The form of the labels, the sizes, and `signature`: what tells T, and how its labels are passed."""
+        sizes = [len(self.label_form) + 1, self.num_classes, math.log1p(self.num_weak_labels)]
+        return np.array([*sizes, *self.signature()], dtype=np.float64)
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """The arrays that `evidence` is made from; a loss keeps them as buffers. `needs`: what a score needs of T p."""

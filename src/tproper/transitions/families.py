@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,11 +18,19 @@ from .sets import CandidateSetTransition, FixedSizeSets, independent_sets, log_b
 from .stacked import StackedTransition
 from .uniform import UniformTransition
 
+AnyTransition = TypeVar("AnyTransition", bound=Transition)
+
 MOST_IN_SETS = 100_000  # classes of candidate sets: the mask of one example has as many entries
 
 
 def _named(transition: Transition, name: str) -> Transition:
     transition.name = name
+    return transition
+
+
+def of_positives(transition: AnyTransition, name: str) -> AnyTransition:
+    """T of two classes whose labels are 0 = labeled positive and 1 = unlabeled."""
+    transition.name, transition.label_kind = name, POSITIVE_UNLABELED
     return transition
 
 
@@ -288,9 +296,7 @@ def positive_unlabeled(
         if not (prior is None and labeled is None and n is None):
             raise InputError("r: expected either r, or prior, labeled and n, got both")
         r = checks.real(r, "r", 0, 1)
-        out = _named(Transition([[r, 0.0], [1.0 - r, 1.0]]), f"positive_unlabeled({r:g})")
-        out.label_kind = POSITIVE_UNLABELED
-        return out
+        return of_positives(Transition([[r, 0.0], [1.0 - r, 1.0]]), f"positive_unlabeled({r:g})")
     if prior is None or labeled is None or n is None:
         missing = [name for name, value in (("prior", prior), ("labeled", labeled), ("n", n)) if value is None]
         raise InputError(f"r: expected r, or prior, labeled and n together, got no {' and no '.join(missing)}")
