@@ -215,7 +215,8 @@ def groups(groups: int, each: int, shared: bool, kind: str, date: str, first: in
             out.covers(f"prevalence of class {c}", truth["shares"][c], (low, high))
         calibrator = tp.calibrate(rows["scores"], y, T, groups=code)
         low, high = calibrator.gain.interval
-        if low < high:
+        out.add("a map is tried", calibrator.gain.informative)
+        if calibrator.gain.informative and low < high:
             before, after = (
                 np.log(softmax(s) @ T.matrix().T) for s in (truth["scores"], calibrated(calibrator, truth))
             )
