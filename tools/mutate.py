@@ -1,11 +1,11 @@
 """Would the tests notice? Random small faults in the code, one at a time, and the tests that execute it.
 
-    python tools/mutate.py --mutants 120 --seed 1 [--minutes 60] [--only src/tproper/metrics]
+    python tools/mutate.py --mutants 120 --seed 1 [--minutes 60] [--jobs 2] [--only src/tproper/metrics]
 
-A copy of the tree is made under .mutate/. One run of the suite finds which tests reach each chosen place; then every
-fault is put in by itself, and those tests run, the quickest first, until one fails. Printed is the share that was
-killed, and each survivor as a difference of two lines: somebody has to judge whether it changes anything. The results
-are kept in .mutate/results.jsonl, so that a run that was interrupted goes on.
+Copies of the tree are made under .mutate/, one for each job. One run of the suite finds which tests reach each chosen
+place and pass; then every fault is put in by itself, and those tests run, the quickest first, until one fails. Printed
+is the share that was killed, and each survivor as a difference of two lines: somebody has to judge whether it changes
+anything. The results are kept in .mutate/results.jsonl, so that a run that was interrupted goes on.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ import argparse
 import ast
 import json
 import os
+import queue
 import random
+import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / ".mutate"
-TREE = WORK / "tree"
 COPIED = ("src", "lab", "tests", "docs", "benchmarks", "examples", "tools", "changelog", ".github")
 PROBE = '''"""Notes which test reaches which place."""
 import os
@@ -38,6 +41,7 @@ def hit(number):
     return True
 '''
 MOST_TESTS = 40  # of those that reach a place; the quickest
+PASSED = re.compile(r"^\[gw\d+\] \[ *\d+%\] PASSED (.*?)\s*$")
 SWAPS: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
@@ -148,18 +152,34 @@ def draw(only: list[str], count: int, seed: int) -> list[dict]:
     ]
 
 
-def environment(hits: Path | None = None) -> dict[str, str]:
+def copied(tree: Path) -> Path:
+    """A fresh copy of what the tests need, records by a link."""
+    shutil.rmtree(tree, ignore_errors=True)
+    for name in COPIED:
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "_build", "results"))
+    if (ROOT / "lab" / "results").exists():
+        (tree / "lab" / "results").symlink_to(ROOT / "lab" / "results")
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy(path, tree / path.name)
+    return tree
+
+
+def environment(tree: Path, hits: Path | None = None) -> dict[str, str]:
     """Where the copy is imported from."""
-    paths = [str(TREE / "src"), str(TREE / "lab" / "src")]
+    paths = [str(tree / "src"), str(tree / "lab" / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     extra = {"MUTATE_HITS": str(hits)} if hits else {}
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", **extra}
 
 
-def reached(mutants: list[dict], tests: list[str], jobs: int) -> dict[int, list[str]]:
-    """Which tests reach each place: one run of them with a probe before each chosen statement."""
+def reached(mutants: list[dict], tests: list[str], jobs: int, tree_path: Path) -> dict[int, list[str]]:
+    """Which passing tests reach each place: one run of them with a probe before each chosen statement.
+
+    A test that fails with the probes alone (it looks at sources, or lacks something on this machine) judges no fault.
+    """
     hits = WORK / "hits.tsv"
     hits.unlink(missing_ok=True)
-    (TREE / "src" / "tproper" / "_mutation_probe.py").write_text(PROBE)
+    (tree_path / "src" / "tproper" / "_mutation_probe.py").write_text(PROBE)
     by_file: dict[str, list[dict]] = {}
     for mutant in mutants:
         by_file.setdefault(mutant["file"], []).append(mutant)
@@ -171,7 +191,7 @@ def reached(mutants: list[dict], tests: list[str], jobs: int) -> dict[int, list[
             call = f"__import__('tproper._mutation_probe', fromlist=['hit']).hit({mutant['number']})"
             old = nodes[mutant["statement"]]
             tree = Replace(old, [*ast.parse(call).body, old]).visit(tree)  # type: ignore[list-item]
-        (TREE / file).write_text(ast.unparse(ast.fix_missing_locations(tree)))
+        (tree_path / file).write_text(ast.unparse(ast.fix_missing_locations(tree)))
     command = [
         sys.executable,
         "-m",
@@ -185,11 +205,13 @@ def reached(mutants: list[dict], tests: list[str], jobs: int) -> dict[int, list[
         *tests,
     ]
     print(f"one run of the tests finds which of them reach the {len(mutants)} places ...", flush=True)
-    run = subprocess.run(command, cwd=TREE, env=environment(hits), capture_output=True, text=True)
-    if run.returncode not in (0, 1):  # failures are of tests that look at sources; all else is not a run
+    run = subprocess.run(command, cwd=tree_path, env=environment(tree_path, hits), capture_output=True, text=True)
+    if run.returncode not in (0, 1):  # 1: some failed; all else is not a run
         said = run.stdout[-2000:] + run.stderr[-2000:]
         raise SystemExit(f"mutate: the run of the tests ended with {run.returncode}\n{said}")
     seconds: dict[str, float] = {}
+    passed = {match[1] for match in map(PASSED.match, run.stdout.splitlines()) if match}
+    print(run.stdout.splitlines()[-1], flush=True)
     for line in run.stdout.splitlines():
         part = line.split(maxsplit=2)
         if len(part) == 3 and part[1] in ("call", "setup") and part[0].endswith("s"):
@@ -197,15 +219,23 @@ def reached(mutants: list[dict], tests: list[str], jobs: int) -> dict[int, list[
     out: dict[int, list[str]] = {}
     for line in hits.read_text().splitlines() if hits.exists() else []:
         number, test = line.split("\t")
-        out.setdefault(int(number), []).append(test)
+        if test in passed:
+            out.setdefault(int(number), []).append(test)
     for file in by_file:
-        shutil.copy(ROOT / file, TREE / file)
+        shutil.copy(ROOT / file, tree_path / file)
     return {n: sorted(set(tests), key=lambda t: seconds.get(t, 0.0))[:MOST_TESTS] for n, tests in out.items()}
 
 
-def tried(mutant: dict, tests: list[str], limit: float) -> dict:
-    """Whether a test fails with this fault in place."""
-    path = TREE / mutant["file"]
+def tried(mutant: dict, tests: list[str], limit: float, trees: queue.Queue[Path]) -> dict:
+    """Whether a test fails with this fault in place, in a copy of the tree that nobody else uses meanwhile."""
+    if not tests:
+        return {
+            **mutant,
+            "verdict": "no test reaches it",
+            "fault": changed((ROOT / mutant["file"]).read_text(), mutant["node"])[1],
+        }
+    tree = trees.get()
+    path = tree / mutant["file"]
     text = (ROOT / mutant["file"]).read_text()
     faulty, told = changed(text, mutant["node"])
     line = list(ast.walk(ast.parse(text)))[mutant["node"]].lineno  # type: ignore[attr-defined]
@@ -213,12 +243,13 @@ def tried(mutant: dict, tests: list[str], limit: float) -> dict:
     path.write_text(faulty)
     try:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-        code = subprocess.run(command, cwd=TREE, env=environment(), capture_output=True, timeout=limit).returncode
+        code = subprocess.run(command, cwd=tree, env=environment(tree), capture_output=True, timeout=limit).returncode
         verdict = "survived" if code == 0 else "killed" if code == 1 else f"pytest ended with {code}"
     except subprocess.TimeoutExpired:
         verdict = "too slow"  # an endless loop, or a machine that is busy: tried again by the next call
     finally:
         path.write_text(text)
+        trees.put(tree)
     seconds = round(time.monotonic() - start, 1)
     return {**mutant, "line": line, "fault": told, "tests": len(tests), "verdict": verdict, "seconds": seconds}
 
@@ -236,30 +267,33 @@ def main() -> int:
     asked = parser.parse_args()
     end = time.monotonic() + 60 * asked.minutes
     WORK.mkdir(exist_ok=True)
-    shutil.rmtree(TREE, ignore_errors=True)
-    for name in COPIED:
-        shutil.copytree(ROOT / name, TREE / name, ignore=shutil.ignore_patterns("__pycache__", "_build", "results"))
-    if (ROOT / "lab" / "results").exists():
-        (TREE / "lab" / "results").symlink_to(ROOT / "lab" / "results")
-    for path in ROOT.iterdir():
-        if path.is_file():
-            shutil.copy(path, TREE / path.name)
     results = WORK / "results.jsonl"
     done = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     done = [row for row in done if row["seed"] == asked.seed and row["verdict"] != "too slow"]
     mutants = draw(asked.only, asked.mutants, asked.seed)
     left = [m for m in mutants if m["number"] not in {row["number"] for row in done}]
-    tests = reached(left, asked.tests, asked.jobs) if left else {}
-    for mutant in left:
-        if time.monotonic() > end:
-            print("time is up; run it again to go on")
-            break
-        reach = tests.get(mutant["number"], [])
-        row = tried(mutant, reach, asked.limit) if reach else {**mutant, "verdict": "no test reaches it", "fault": ""}
-        done.append(row)
-        with results.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-        print(f"{len(done):4d} {row['verdict']:10s} {row['file']}:{row.get('line', '?')}", flush=True)
+    trees: queue.Queue[Path] = queue.Queue()
+    for job in range(asked.jobs):
+        trees.put(copied(WORK / f"tree{job}"))
+    tests = reached(left, asked.tests, asked.jobs, WORK / "tree0") if left else {}
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        late = threading.Event()
+
+        def one(mutant: dict) -> dict | None:
+            if time.monotonic() > end:
+                late.set()
+                return None
+            return tried(mutant, tests.get(mutant["number"], []), asked.limit, trees)
+
+        for future in as_completed([pool.submit(one, mutant) for mutant in left]):
+            if (row := future.result()) is None:
+                continue
+            done.append(row)
+            with results.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(f"{len(done):4d} {row['verdict']:10s} {row['file']}:{row.get('line', '?')}", flush=True)
+    if late.is_set():
+        print("time is up; run it again to go on")
     killed = sum(row["verdict"] == "killed" for row in done)
     print(f"\n{killed} of {len(done)} killed ({killed / max(len(done), 1):.0%}), seed {asked.seed}; the others:")
     for row in done:

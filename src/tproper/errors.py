@@ -12,11 +12,24 @@ _FORM = re.compile(
 class InputError(ValueError):
     """What was given breaks a rule: ``"<argument>: expected <rule>, got <value>; <advice>"``.
 
-    It is raised where input is judged, and it is the only error of ours that a command turns into one sentence. A
+    It is raised where input is checked, and it is a ``ValueError``; the command prints it as one sentence. A
     ``ValueError`` of another kind, from NumPy or scikit-learn, is a fault of this package and keeps its traceback.
 
-    `argument`, `expected`, `got` and `advice` are the parts of the sentence where it has that form (None where it has
-    not); `row` and `column` say where in a table the value stands, if it stands in one.
+    Attributes
+    ----------
+    argument, expected, got, advice : str or None
+        The parts of the sentence.
+    row, column
+        Where in a table the value stands, if it stands in one.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> try:
+    ...     tp.symmetric_noise(3, 1.2)
+    ... except tp.InputError as error:
+    ...     print(error.argument, "|", error.expected, "|", error.got)
+    p | a finite number in [0, 1] | 1.2
     """
 
     def __init__(self, sentence: str, *, row: int | None = None, column: str | None = None) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper._core import blocks as _passes
+from tproper.losses.kernels import cpu as _passes
 
 from .registry import TRANSITIONS
 

@@ -67,7 +67,7 @@ def test_what_the_kernel_does_not_know_is_said_and_runs_in_torch(loss, why, monk
     assert torch.equal(fuse(loss)(v, y), loss(v, y))
     with pytest.raises(ValueError, match="backend: 'triton' cannot run this loss"):
         fuse(loss, "triton")
-    monkeypatch.setattr(fused, "_interpreted", lambda: True)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setattr(fused, "triton_installed", lambda: True)
     assert why in fuse(loss).backend_for(v)
     with pytest.raises(AttributeError):  # `fuse` is the one way to choose
@@ -75,7 +75,7 @@ def test_what_the_kernel_does_not_know_is_said_and_runs_in_torch(loss, why, monk
 
 
 def test_a_call_that_the_kernel_cannot_run_says_why(monkeypatch):
-    monkeypatch.setattr(fused, "_interpreted", lambda: True)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setattr(fused, "triton_installed", lambda: True)
     loss = fuse(tp.BackwardLoss(tp.complementary(K)), "triton")
     with pytest.raises(ValueError, match="backend: 'triton' cannot run this call: scores are float64; use 'auto' or"):
@@ -96,7 +96,7 @@ def test_the_backend_is_visible(monkeypatch):
 
 
 def test_obstacles_are_named(monkeypatch):
-    monkeypatch.setattr(fused, "_interpreted", lambda: True)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setattr(fused, "triton_installed", lambda: True)
     loss, v = tp.BackwardLoss(tp.complementary(K)), torch.randn(3, K)
     assert fuse(loss).backend_for(v) == "triton"

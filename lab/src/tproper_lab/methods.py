@@ -38,11 +38,11 @@ def setting_of(transition: Transition) -> str:
     Labels that are called like the classes are complementary where they hit the true class less often than a blind
     guess would (trace T < 1), and noisy elsewhere.
     """
-    if transition.positive_unlabeled:
+    if transition.labels.missing_row is not None:
         return "pu"
     if isinstance(transition, AnnotatorTransition):
         return "annotators"
-    if transition.label_kind == "masks":
+    if transition.vacuous is not None:
         return "multi_complementary" if isinstance(transition, families.FixedSizeSets) else "partial"
     if transition.label_kind == "classes":
         return "complementary" if float(transition.matrix().trace()) < 1 else "noisy"

@@ -1,10 +1,9 @@
-"""Input rules and their messages, numerics, tracing, and the block-wise mechanism that the losses' fast paths share.
+"""Input rules and their messages, numerics, tracing, files that are complete or absent, plugins.
 
 Imports nothing of tproper.
 """
 
 from . import checks, plugins, tracing
-from .blocks import Work, finds_top, softmax_into, value_and_slope, with_slope
 from .checks import (
     COLUMN_SUM_TOL,
     RANK_TOL,
@@ -67,7 +66,6 @@ __all__ = [
     "Progress",
     "Split",
     "TakenError",
-    "Work",
     "all_finite",
     "as_tensors",
     "atomic_file",
@@ -84,7 +82,6 @@ __all__ = [
     "draw",
     "drawn_classes",
     "entmax",
-    "finds_top",
     "finite_number",
     "finite_rows",
     "fold_numbers",
@@ -116,15 +113,12 @@ __all__ = [
     "seeded_torch",
     "short_of_one",
     "simplex_threshold",
-    "softmax_into",
     "spherical_threshold",
     "sweep",
     "tell",
     "thin",
     "tracing",
-    "value_and_slope",
     "warn",
-    "with_slope",
     "write_file",
     "write_sealed",
 ]

@@ -28,11 +28,31 @@ SIMPLEX_TOL = 1e-12  # membership of the probability simplex
 
 
 class NotReconstructibleError(InputError):
-    """T has no left inverse: some classes cannot be told apart from weak labels."""
+    """T has no left inverse: some classes cannot be told apart from weak labels. `ForwardLoss` needs none.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> try:
+    ...     tp.BackwardLoss(tp.coarse_labels([[0, 1], [2]]))
+    ... except tp.NotReconstructibleError:
+    ...     print("classes 0 and 1 look alike")
+    classes 0 and 1 look alike
+    """
 
 
 class ConditioningWarning(UserWarning):
-    """T can be inverted, but only just: targets are huge and so is their variance."""
+    """T can be inverted, but only just: targets have huge entries, and everything estimated from them a huge variance.
+
+    Examples
+    --------
+    >>> import warnings, tproper as tp
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     R = tp.symmetric_noise(2, 0.5 - 1e-9).reconstruction()
+    >>> [w.category.__name__ for w in caught]
+    ['ConditioningWarning']
+    """
 
 
 def integer(value: Any, name: str, minimum: int) -> int:
@@ -174,16 +194,8 @@ def probability_vector(value: ArrayLike, name: str, size: int) -> FloatArray:
     return out
 
 
-def scores(value: Tensor, num_classes: int) -> Tensor:
-    """Scores are a floating tensor (..., K) with at least one row."""
-    classes_last(value, num_classes)
-    if value.numel() == 0:
-        raise InputError(f"scores: expected at least one example, got shape {tuple(value.shape)}")
-    return value
-
-
-def classes_last(value: Tensor, num_classes: int) -> Tensor:
-    """A floating tensor (..., K)."""
+def scores(value: Tensor, num_classes: int, some: bool = True) -> Tensor:
+    """Scores are a floating tensor (..., K), with `some` of at least one row."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         kind = str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
         raise InputError(f"scores: expected a floating torch tensor (..., {num_classes}), got {kind}")
@@ -191,6 +203,8 @@ def classes_last(value: Tensor, num_classes: int) -> Tensor:
         raise InputError(
             f"scores: expected the last dimension to be the {num_classes} classes, got shape {tuple(value.shape)}"
         )
+    if some and value.numel() == 0:
+        raise InputError(f"scores: expected at least one example, got shape {tuple(value.shape)}")
     return value
 
 

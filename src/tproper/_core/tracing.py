@@ -12,14 +12,13 @@ def traced() -> bool:
     return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
 
 
-def forward_mode() -> bool:
-    """Whether forward-mode differentiation is on, by torch.func.jvp or by dual numbers."""
-    return forward_ad._current_level >= 0
-
-
-def transformed() -> bool:
-    """Traced, or in forward mode, whose derivatives a loss made with its gradient would lose."""
-    return traced() or forward_mode()
+def transformation() -> str:
+    """What is being done to a call, in words, where a loss made together with its gradient would be lost; or ""."""
+    if torch.compiler.is_compiling():
+        return "torch.compile is tracing, and fuses the plain formulation itself"
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return "a functorch transform is active"
+    return "forward-mode differentiation is active" if forward_ad._current_level >= 0 else ""
 
 
 def readable(labels: Tensor) -> bool:

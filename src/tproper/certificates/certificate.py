@@ -48,7 +48,24 @@ MOST_ASKED = 100  # kinds of labels among which the steepest fall is sought
 
 @dataclass(frozen=True, eq=False)
 class Witness(ByValue):
-    """A ray of scores ``t * direction`` along which the loss of `label` falls like ``slope * t``."""
+    """Why a loss has no lower bound: a ray of scores along which it falls forever. `Certificate.witness` has one.
+
+    Attributes
+    ----------
+    direction : (K,) array
+        Along the scores ``t * direction`` the loss falls like ``slope * t``.
+    slope : float
+        Negative.
+    label : str
+        The weak label whose loss falls.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> witness = tp.BackwardLoss(tp.complementary(3)).certify().witness
+    >>> witness.slope < 0
+    True
+    """
 
     direction: FloatArray
     slope: float
@@ -62,7 +79,32 @@ class Witness(ByValue):
 
 @dataclass(frozen=True, eq=False)
 class Certificate(ByValue):
-    """What is known about a loss, and how. Prints as a table; `to_dict()` is JSON-ready."""
+    """What is known about a loss, and how. `certify` makes it; it prints as a table, and ``to_dict()`` is for JSON.
+
+    Attributes
+    ----------
+    reconstructible : bool
+        Whether some R has R T = I.
+    proper, strictly_proper : bool
+        Whether the true class probabilities have the least expected loss, and they alone.
+    lower_bounded : bool
+        Whether every label's loss is bounded from below.
+    bounds : (M,) array
+        The greatest lower bound of each weak label, ``-inf`` where there is none (``-F*(R e_y)``, Proposition 14).
+    witness : Witness or None
+        A direction along which an unbounded loss falls.
+    evidence : "exact" or "numerical"
+        Proven by formula, or searched for.
+    notes : tuple of str
+        What a reader should know.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> found = tp.certify(tp.BackwardLoss(tp.complementary(3), squeeze=(1.0, 2.0)))
+    >>> found.strictly_proper, found.lower_bounded, found.evidence
+    (True, True, 'exact')
+    """
 
     loss: str
     transition: str
@@ -131,17 +173,30 @@ def _rounded(d: Mapping[str, Any]) -> dict[str, Any]:
 def certify(
     loss: WeakLabelLoss | Callable[[Tensor], Tensor], transition: Transition | None = None, seed: int = 0
 ) -> Certificate:
-    """Decide properness and boundedness of a loss: the same answer as that of ``loss.certify()``.
+    """Decide whether a loss is proper and bounded from below: the same answer as that of ``loss.certify()``.
 
     Parameters
     ----------
     loss : a tproper loss, one that `tproper.losses.certificate_of` knows, or a callable
         A callable maps class probabilities (n, K) to the losses of all weak labels (n, M); it is decided numerically,
         as is a subclass of a loss that computes something else.
-    transition : Transition
+    transition : Transition or text
         Needed with a callable only.
     seed : int
         For the numerical search.
+
+    Returns
+    -------
+    Certificate
+        Prints as a table.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> tp.certify(tp.BackwardLoss(tp.symmetric_noise(3, 0.3))).lower_bounded
+    False
+    >>> tp.certify(lambda q: -q.log(), tp.identity(3)).proper
+    True
     """
     checks.integer(seed, "seed", 0)
     own = getattr(loss, "certify", None)
@@ -490,11 +545,28 @@ def _certify_callable(loss: Callable[[Tensor], Tensor], transition: Transition, 
 
 
 def critical_k(transition: Transition, reconstruction: str | Reconstruction = "auto") -> FloatArray:
-    """The smallest k, per weak label, at which squeezing cross entropy with alpha = 1 is bounded from below.
+    """The smallest k, for each weak label, at which squeezing cross entropy with alpha = 1 is bounded from below.
 
     ``k*(r) = min over p in the simplex of max(r - p) - min(r - p)`` at the target r = R e_y; in closed form
     ``tau - min(min r, 0)``, tau the simplex threshold of r. Zero iff the target is a probability vector.
-    One per set size for candidate sets of more than 12 classes.
+
+    Parameters
+    ----------
+    transition : Transition or text
+        T.
+    reconstruction : str or Reconstruction
+        R, or how to choose it.
+
+    Returns
+    -------
+    (M,) array
+        For candidate sets of more than 12 classes one number for each size of set.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> tp.critical_k(tp.complementary(4)).round(6)  # K (K - 2) / (K - 1)
+    array([2.666667, 2.666667, 2.666667, 2.666667])
     """
     R = reconstruct(transition, reconstruction)
     kinds = R.kinds()
@@ -503,7 +575,30 @@ def critical_k(transition: Transition, reconstruction: str | Reconstruction = "a
 
 @dataclass(frozen=True, eq=False)
 class Decomposition(ByValue):
-    """Theorem 7 read backwards: ``l_W(q, y) = F(v) - (R^T v)_y + Delta_y`` at each point q."""
+    """A T-proper loss in three parts: ``l_W(q, y) = F(v) - (R^T v)_y + Delta_y`` at each point q. `decompose` makes it.
+
+    Attributes
+    ----------
+    scores : (n, K) array
+        v.
+    potential : (n,) array
+        F(v).
+    reconstruction : Reconstruction
+        R.
+    delta : (n, M) array
+        The part in the cokernel of T: its mean is 0 whatever the class.
+    residual : float
+        How far the sum of the parts is from the loss.
+    violation : float or None
+        How much the loss breaks properness on the points; None where there were none.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> parts = tp.decompose(-np.log([[0.5, 0.5], [0.9, 0.1]]), tp.identity(2))
+    >>> bool(parts.residual < 1e-12), parts.delta.shape
+    (True, (2, 2))
+    """
 
     scores: FloatArray  # (n, K): v, centred
     potential: FloatArray  # (n,): F(v)
@@ -537,7 +632,7 @@ def decompose(
     reconstruction: str | Reconstruction = "auto",
     points: ArrayLike | Tensor | None = None,
 ) -> Decomposition:
-    """Split a T-proper loss into its potential, its reconstruction and its cokernel part (Theorem 7).
+    """Split a T-proper loss into its potential, its reconstruction and a part that changes nothing (Theorem 7).
 
     The supervised loss ``l(q, z) = sum_y T_yz l_W(q, y)`` is proper; its dual representation is
     ``F(v) = mean_z l(q, z)`` and ``v = F(v) - l(q, .)``. The part of l_W that ``F(v) - R^T v`` does not explain
@@ -547,8 +642,26 @@ def decompose(
     ----------
     loss_table : (n, M) or (M,) array, or a callable
         Losses of all weak labels at n points q of the simplex; a callable is evaluated at `points`.
+    transition : Transition or text
+        T.
+    reconstruction : str or Reconstruction
+        R, or how to choose it.
     points : (n, K) array, optional
         The points q. With them, properness is checked on the sample: E_{q_i} l(q_j) >= E_{q_i} l(q_i).
+
+    Returns
+    -------
+    Decomposition
+        ``.potential``, ``.scores``, ``.reconstruction``, ``.delta`` and ``.residual``.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> T, q = tp.symmetric_noise(2, 0.2), [[0.5, 0.5], [0.9, 0.1]]
+    >>> forward = lambda q: -(q @ torch.as_tensor(T.matrix()).T).log()
+    >>> parts = tp.decompose(forward, T, points=q)
+    >>> bool(abs(parts.delta).max() < 1e-12)  # T is square: nothing is left over
+    True
     """
     R = reconstruct(transition, reconstruction)
     q = None if points is None else checks.rows(points, "points")
@@ -576,7 +689,28 @@ def decompose(
 
 
 def comparison(certificates: Mapping[str, Certificate]) -> str:
-    """Certificates side by side, as the paper's Table 1."""
+    """Certificates side by side in a table, as Table 1 of the paper.
+
+    Parameters
+    ----------
+    certificates : dict
+        ``{name: certificate}``.
+
+    Returns
+    -------
+    str
+        The table.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> T = tp.complementary(3)
+    >>> print(tp.comparison({"BC": tp.BackwardLoss(T).certify(), "forward": tp.ForwardLoss(T).certify()}))
+             proper  strict  bounded     lower bound  evidence
+    ----------------------------------------------------------
+    BC       yes     yes     NO                 -inf  exact
+    forward  yes     yes     yes            0.693147  exact
+    """
     if not isinstance(certificates, Mapping) or not all(isinstance(c, Certificate) for c in certificates.values()):
         raise InputError(f"certificates: expected {{name: tp.certify(loss)}}, got {checks.short(certificates)}")
     width = max(len(n) for n in certificates)

@@ -15,7 +15,24 @@ MOST_LISTED = 10_000  # numbers of a kind, one for each weak label, that JSON li
 
 @dataclass(frozen=True)
 class Inspection:
-    """A transition, diagnosed and certified."""
+    """What a transition allows: its diagnosis, and the certificates of losses. `inspect` makes it; it prints as tables.
+
+    Attributes
+    ----------
+    diagnosis : Diagnosis
+        Rank, condition, classes that look alike.
+    certified : dict
+        A `Certificate` by the name of the loss.
+    critical_k : (M,) array or None
+        See `critical_k`; None where T has no R.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> found = tp.inspect(tp.coarse_labels([[0, 1], [2]]))
+    >>> list(found.certified), found.critical_k
+    (['forward'], None)
+    """
 
     diagnosis: Diagnosis
     certified: dict[str, Certificate]
@@ -44,7 +61,7 @@ class Inspection:
 
 
 def inspect(transition: TransitionLike, k: float = 1.0, alpha: float = 2.0, reconstruction: str = "auto") -> Inspection:
-    """Diagnose T, and certify the paper's losses and forward correction for it (the last alone where T has no R).
+    """Diagnose T, and certify the paper's losses and the forward loss for it (the last alone where T has no R).
 
     Parameters
     ----------
@@ -59,6 +76,13 @@ def inspect(transition: TransitionLike, k: float = 1.0, alpha: float = 2.0, reco
     Inspection
         ``.diagnosis``, ``.certified`` (a `Certificate` by the name of the loss), ``.critical_k``; prints as the command
         ``tproper inspect`` does.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> found = tp.inspect("complementary:4")
+    >>> found.diagnosis.rank, found.certified["forward"].lower_bounded
+    (4, True)
     """
     transition = make_transition(transition)
     diagnosis = transition.diagnose()

@@ -24,32 +24,52 @@ FEWEST_BATCHES = 20  # below this a standard error of batch means is a guess
 
 
 class UnboundedLossWarning(UserWarning):
-    """An unbounded training loss has fallen below what any supervised loss could be."""
+    """An unbounded training loss has fallen below the least value that a supervised loss can have: the model runs away.
+
+    `LossMonitor` issues it. Take a bounded loss instead, such as `ForwardLoss`.
+
+    Examples
+    --------
+    >>> import warnings, tproper as tp
+    >>> monitor = tp.LossMonitor(tp.BackwardLoss(tp.complementary(3)), window=20)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     for step in range(100):
+    ...         monitor.update(1 - 0.05 * step, n=10)
+    >>> [w.category.__name__ for w in caught], monitor.alarm
+    (['UnboundedLossWarning'], True)
+    """
 
 
 class BoundViolationWarning(UserWarning):
-    """A training loss lies below the certified bound of the loss it claims to be, or is not finite."""
+    """A training loss lies below the certified bound of the loss it claims to be, or is not finite: it is computed
+    wrongly.
+
+    Examples
+    --------
+    >>> import warnings, tproper as tp
+    >>> monitor = tp.LossMonitor(tp.ForwardLoss(tp.symmetric_noise(2, 0.2)), every=1)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     monitor.update(-1.0, n=10)  # it cannot be below -log 0.8 = 0.22
+    >>> [w.category.__name__ for w in caught]
+    ['BoundViolationWarning']
+    """
 
 
 class LossMonitor:
-    """Watches the batch means of a running loss. Works in any loop or callback; touches no gradient.
-
-    ::
-
-        monitor = tp.LossMonitor(loss, num_examples=len(train_set))
-        for x, y in loader:
-            value = loss(model(x), y)
-            monitor.update(value, y)
-            ...
+    """Watches a running loss for what cannot be right. Works in any loop or callback, and touches no gradient.
 
     For a bounded loss each batch mean is compared with its bound: the mean of the labels' own bounds where `labels` are
     given, else the bound of the worst label. For an unbounded loss an `UnboundedLossWarning` is issued, once, when the
-    mean of the last `window` batches lies more than `threshold` standard errors below `floor`. Batches of weak labels
-    are noisy and often below the floor by chance; that raises no alarm. Two things keep the standard error honest:
+    mean of the last `window` batches lies more than `threshold` standard errors below the least value that a supervised
+    loss can have. A few batches of weak labels often lie below it by chance; that raises no alarm. Two things keep the
+    standard error honest:
 
     * over several epochs the same labels come again and their noise does not average out, so it is never less than
       that of one epoch (`num_examples`);
-    * it is taken as it was when the running loss was last above the floor: a loss that falls without bound swings
+    * it is taken as it was when the running loss was last above that least value: a loss that falls without bound
+    swings
       ever more widely, and would hide in its own noise.
 
     Parameters
@@ -69,11 +89,26 @@ class LossMonitor:
 
     Attributes
     ----------
-    bounded, bound, floor : what is certified: whether there is a bound, that of the worst label, and the least
-        value that a supervised loss can have
-    alarm : whether a warning was due; `alarm_step` is the update at which it was
-    history : arrays by update: "value", "bound", "mean" and "stderr" of the running loss, and "update", its number.
-        Beyond 16,384 updates older ones are thinned out (every second stays, then every fourth, ...)
+    bounded : bool
+        Whether the loss has a certified bound; `bound` is that of the worst label.
+    floor : float
+        The least value that a supervised loss can have.
+    alarm : bool
+        Whether a warning was due; `alarm_step` is the update at which it was.
+    history : dict of arrays
+        By update: "value", "bound", "mean" and "stderr" of the running loss, and "update", its number. Beyond 16,384
+        updates older ones are thinned out (every second stays, then every fourth, ...).
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> loss = tp.ForwardLoss(tp.symmetric_noise(2, 0.2))
+    >>> monitor = tp.LossMonitor(loss)
+    >>> for step in range(3):
+    ...     labels = torch.tensor([0, 1])
+    ...     monitor.update(loss(torch.zeros(2, 2), labels), labels)
+    >>> monitor.bounded, monitor.alarm
+    (True, False)
     """
 
     def __init__(

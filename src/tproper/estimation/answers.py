@@ -19,17 +19,26 @@ MOST_CODES = 100_000  # classes given as integers: T has a row and a column for 
 
 
 class Answers:
-    """Who answered what: the rows (item, annotator, answer) of a table.
+    """Who answered what: the rows (item, annotator, answer) of a long table.
 
     Parameters
     ----------
     item, annotator : sequences of N names or integers
+        What was asked about, and who answered.
     answer : sequence of N names, or integers >= 0
         Integers are classes, 0-based; -1, None, NaN and an empty text stand for no answer. Names are sorted.
 
     Attributes
     ----------
-    items, annotators, classes : the different names, in order; results follow this order
+    items, annotators, classes : arrays
+        The different names, in order; results follow this order.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> answers = tp.Answers(["a", "a", "b"], ["ann", "bob", "ann"], ["cat", "dog", "dog"])
+    >>> answers.items.tolist(), answers.classes.tolist()
+    (['a', 'b'], ['cat', 'dog'])
     """
 
     def __init__(self, item: ArrayLike, annotator: ArrayLike, answer: ArrayLike) -> None:

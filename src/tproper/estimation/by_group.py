@@ -28,7 +28,29 @@ START, ROUNDS, SETTLED = 0.7, 500, 1e-4
 
 @dataclass(frozen=True)
 class GroupTransitions:
-    """T in each group of items. Prints as a table."""
+    """T in each group of items, from `transitions_by_group`. Prints as a table.
+
+    Attributes
+    ----------
+    groups : dict
+        An `EstimatedTransition` for each group, by name.
+    transitions : (n, M, K) array
+        The T of each item's group: ``loss(scores, labels, transitions=...)``.
+    whole : EstimatedTransition
+        T of all items together.
+    p_value : float
+        Of the hypothesis that all groups have the same T.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> rng = np.random.default_rng(0)
+    >>> z, hard = rng.integers(2, size=600), np.arange(600) < 300
+    >>> wrong = rng.random((600, 3)) < np.where(hard, 0.4, 0.1)[:, None]
+    >>> found = tp.transitions_by_group(np.where(wrong, 1 - z[:, None], z[:, None]), hard)
+    >>> list(found.groups), found.p_value < 0.05
+    ([False, True], True)
+    """
 
     groups: dict[Any, EstimatedTransition]  # by name, in order
     items: dict[Any, int]  # how many items each group has
@@ -61,7 +83,7 @@ def transitions_by_group(
     num_classes: int | None = None,
     random_state: int = 0,
 ) -> GroupTransitions:
-    """T for each group of items, from three answers a row or more: for noise that depends on x.
+    """T for each group of items, from three answers a row or more: for noise that depends on features.
 
     Answers of an item are taken to be independent given its class *within its group*, and alike in quality, whoever
     gave them; each group has its own class shares and its own T.
@@ -69,11 +91,19 @@ def transitions_by_group(
     Parameters
     ----------
     answers : (n, m) integers, -1 = no answer, or `tp.Answers(item, annotator, answer)`
+        At least three an item.
     groups : (n,) names, one for each item in the order of `answers.items`
         Made of features, or of what a model says of them (halves by its confidence: easy and hard rows). Never made of
         the answers: rows whose answers agree would then be called easy because they agree.
     num_classes : int, optional
         Default: as many as there are different answers.
+    random_state : int
+        Seed of the draws behind the intervals.
+
+    Returns
+    -------
+    GroupTransitions
+        `groups`, `transitions` (n, M, K), `p_value` that T is the same in all; prints as a table.
 
     Examples
     --------

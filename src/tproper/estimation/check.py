@@ -54,7 +54,30 @@ class TransitionTest:
 
 @dataclass(frozen=True)
 class TransitionCheck:
-    """What labels say about a transition. Prints as sentences."""
+    """What labels say about a transition: whether they may come from it. `check_transition` makes it.
+
+    It prints as sentences.
+
+    Attributes
+    ----------
+    plausible : bool
+        Whether the labels may come from this T, whatever the model is: p >= .01.
+    p_value : float
+        Of all tests of T together.
+    model_fits : bool
+        Whether labels match the model's probabilities under T: if not, the model is off, or T is.
+    tests : list
+        Each test with its own p-value.
+    notes : list of str
+        What a reader should know.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> found = tp.check_transition([0] * 950 + [1] * 50, tp.symmetric_noise(2, 0.2))
+    >>> found.plausible  # label 1 is at least a fifth of all labels, if T is right
+    False
+    """
 
     p_value: float  # of all tests of T together, which hold whatever the model is
     tests: list[TransitionTest]
@@ -129,19 +152,21 @@ def check_transition(
 ) -> TransitionCheck:
     """May these labels come from this transition?
 
-    From labels alone: are the label shares in the hull of T's columns (`hull.py`); are the sizes of candidate sets, and
-    the shares of sources, those of T; do annotators agree as often as T says. With a model's probabilities also: are
-    the label shares in the hull in every group of like predictions, and the labels of the surest examples no purer than
-    T allows (`limits.Purity`), for their likeliest class and for the two likeliest together. With features also: are
-    labels purer on one side of a feature than T allows. All these hold whatever the model's calibration is; `p_value`
-    and `plausible` are theirs. `model_fits` is about the model given T: do labels match ``T p`` in groups
-    (`matching.py`), and does the residual vary with confidence, both after recalibration and up to a calibration error
-    of `tolerance`. An estimated T brings its own error into every test. P-values are Bonferroni's.
+    From labels alone: whether the shares of the labels are a mixture of T's columns; whether the sizes of candidate
+    sets, and the shares of sources, are those of T; whether annotators agree as often as T says. With a model's
+    probabilities also: whether the shares are such a mixture in every group of like predictions, and the labels of the
+    surest examples no purer than T allows, for their likeliest class and for the two likeliest together. With features
+    also: whether labels are purer on one side of a feature than T allows. All these hold whatever the model's
+    calibration is; `p_value` and `plausible` are theirs. `model_fits` is about the model given T: whether labels match
+    ``T p`` in groups, and whether the residual varies with confidence, both after recalibration and up to a calibration
+    error of `tolerance`. An estimated T brings its own error into every test. P-values are Bonferroni's.
 
     Parameters
     ----------
     labels : weak labels as the transition takes them
-    transition : Transition
+        One for each row.
+    transition : Transition or text
+        T.
     probabilities : (n, K) array, optional
         Class probabilities of a model that has not seen these labels (held-out or cross-fitted).
     X : (n, d) array or sparse matrix, optional
@@ -152,6 +177,20 @@ def check_transition(
         Root mean square error of groups' mean class probabilities that the model is allowed after recalibration.
     random_state : int
         Seed of the labels drawn for covariances; the same seed gives the same p-values.
+
+    Returns
+    -------
+    TransitionCheck
+        `plausible`, `p_value`, `model_fits`, `tests`; prints as sentences.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> labels = [0] * 300 + [1] * 700
+    >>> tp.check_transition(labels, tp.symmetric_noise(2, 0.2)).plausible
+    True
+    >>> tp.check_transition(labels, tp.symmetric_noise(2, 0.4)).plausible
+    False
     """
     tolerance = checks.real(tolerance, "tolerance", 0, 1)
     seed = checks.integer(random_state, "random_state", 0)

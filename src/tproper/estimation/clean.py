@@ -74,6 +74,16 @@ def estimate_transition(
     EstimatedTransition (`EstimatedPartialLabels` for masks)
         With `classifier` where X was given, and `notes`. An `IdentifiabilityWarning` says where the data do not
         determine T.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> rng, T = np.random.default_rng(0), tp.pair_noise(3, 0.2)
+    >>> z = rng.integers(3, size=3000)
+    >>> checked = np.where(np.arange(3000) < 1000, z, -1)
+    >>> found = tp.estimate_transition(T.sample(z, 1), true=checked)
+    >>> bool(abs(found.matrix() - T.matrix()).max() < 0.05)
+    True
     """
     structure_of(structure)
     check_model(model)

@@ -56,7 +56,39 @@ class Ranked:
 
 @dataclass
 class AnnotatorEstimate:
-    """What `estimate_annotators` returns. Prints as a table."""
+    """What `estimate_annotators` returns: the classes of the items, and T of each annotator. Prints as a table.
+
+    Attributes
+    ----------
+    posteriors : (n, K) array
+        Class probabilities of the items, in the order of ``answers.items``.
+    labels : (n,) array
+        The likeliest class of each item, by name.
+    prior : (K,) array
+        Shares of the classes.
+    transitions : list of EstimatedTransition
+        One for each annotator; `transition` is `annotators` of them, to train with.
+    versus_vote : PairedTest
+        Whether these labels are better than those of the majority, from the answers alone.
+    rho : float
+        How much answers depend on each other given the class; 0 where they show no sign of it.
+    missing : list
+        What a gap was taken for, one for each annotator.
+    notes : list of str
+        What a reader should know.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.integers(2, size=300)
+    >>> answers = np.where(rng.random((300, 3)) < [0.1, 0.1, 0.3], 1 - z[:, None], z[:, None])
+    >>> found = tp.estimate_annotators(answers)
+    >>> found.posteriors.shape, len(found.transitions)
+    ((300, 2), 3)
+    >>> [round(float(T.matrix()[0, 0]), 1) for T in found.transitions]
+    [0.9, 0.9, 0.7]
+    """
 
     posteriors: FloatArray  # (n, K), items in the order of `answers.items`
     prior: FloatArray  # (K,) shares of the classes
@@ -250,22 +282,23 @@ def estimate_annotators(
     groups: ArrayLike | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> AnnotatorEstimate | SourcesEstimate:
-    """Classes of items, and T of each annotator, from answers of unknown quality.
+    """The classes of items, and T of each annotator, from answers of unknown quality.
 
-    Dawid-Skene by EM in log space, each annotator shrunk to the T of all of them (`dawid_skene`); answers that depend
-    on each other given the class count for less (`dependence`); with features the prior of an item is a classifier's
-    cross-fitted p(x) (`with_features`). Where sources abstain every T has the form of a rule instead (`rules`). T, when
-    asked for, is a sampler's that goes on where EM ended (`posterior`).
+    Dawid and Skene's model by EM in log space, each annotator shrunk to the T of all of them; answers that depend on
+    each other given the class count for less; with features the prior of an item is a classifier's cross-fitted p(x).
+    Where sources abstain every T has the form of a rule (labelling function) instead. Intervals of T come from a
+    sampler that goes on where EM ended, when they are asked for.
 
     Parameters
     ----------
-    answers : (n, m) integers, -1 = no answer, or `tp.Answers(item, annotator, answer)`
-        Or sources of different kinds, {source: what it said}: a column of votes; ``(column, "not this")``;
-        ``(masks (n, K), "one of these")``; `tp.SoftLabels`. The result is then a `SourcesEstimate` (`mixed`).
+    answers : (n, m) integers or names, or `tp.Answers(item, annotator, answer)`
+        -1, None or an empty cell: no answer. Or sources of different kinds, {source: what it said}: a column of votes;
+        ``(column, "not this")``; ``(masks (n, K), "one of these")``; `tp.SoftLabels`. The result is then a
+        `SourcesEstimate`.
     true : (n,) classes, -1 where unknown, or {item: class}
         Items with a known class keep it.
-    X : (n, d) features of the items, optional, a scipy matrix too
-        Rows in the order of `answers.items`, as those of `true` and `groups`.
+    X : (n, d) array or sparse matrix, optional
+        Features of the items. Rows in the order of `answers.items`, as those of `true` and `groups`.
     missing : "auto", "random" or "answer", or one of them for each annotator (a list, or {annotator: ...})
         What a gap means: nothing, as for a question that was not asked; or that the source abstained, an answer and a
         row of its T, as rules (labelling functions) do. "auto": in a long table a gap says nothing; in a wide one
@@ -274,6 +307,8 @@ def estimate_annotators(
         which, and why.
     num_classes : int, optional
         Default: as many as there are different answers. Answers beyond it ("cannot say") are not classes.
+    random_state : int, optional
+        Seed of the sampler and of the folds.
     prior_counts : float or (K,)
         How many items of each class count as seen before the first answer.
     start : "auto", "majority" or "opposite"
@@ -282,6 +317,22 @@ def estimate_annotators(
         With `X`: items of one group are never in different folds.
     progress : callable, optional
         With `X`: called with the share of the work that is done.
+
+    Returns
+    -------
+    AnnotatorEstimate
+        `posteriors` (n, K), `labels`, `transitions`, `transition` to train with, `notes`; prints as a table.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.integers(3, size=400)
+    >>> wrong = rng.random((400, 4)) < [0.1, 0.2, 0.3, 0.4]
+    >>> answers = np.where(wrong, (z[:, None] + rng.integers(1, 3, (400, 4))) % 3, z[:, None])
+    >>> found = tp.estimate_annotators(answers)
+    >>> bool((found.labels == z).mean() > 0.9)
+    True
     """
     checks.choice(start, "start", ("auto", "majority", "opposite"))
     if isinstance(answers, Mapping):

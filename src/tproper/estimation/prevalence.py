@@ -47,8 +47,6 @@ from ..transitions import (
     Transition,
     hard_labels,
     identity,
-    is_estimated,
-    posterior_draws,
 )
 from .arguments import features
 from .guessing import guesses_by_features
@@ -70,7 +68,32 @@ STILL = 1e-6  # a standard error at which no repetition has moved a share
 
 @dataclass(frozen=True, eq=False)
 class Prevalence:
-    """Shares of the classes in the population that the labels come from."""
+    """Shares of the classes in the population that the labels come from. `weak_prevalence` makes it; prints as a table.
+
+    Attributes
+    ----------
+    value, stderr : (K,) array
+        The shares, which sum to one, and their standard errors.
+    interval : (K, 2) array
+        95% intervals.
+    classes : list
+        The names of the classes.
+    next_clean_rows : (K,) array
+        How 100 more rows of known class are best shared among the classes; zeros if T is known.
+    from_transition : float
+        The share of the variance that comes from T's own error.
+    notes : list of str
+        What a reader should know.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> found = tp.weak_prevalence([0] * 700 + [1] * 300, tp.symmetric_noise(2, 0.2))
+    >>> found.value.round(3).tolist()  # 0.7 = 0.8 v + 0.2 (1 - v)
+    [0.833, 0.167]
+    >>> bool(found.interval[0, 0] < found.value[0] < found.interval[0, 1])
+    True
+    """
 
     value: FloatArray  # (K,), sums to one
     stderr: FloatArray  # (K,)
@@ -165,13 +188,16 @@ def weak_prevalence(
     random_state: int = 0,
     **renamed: Any,
 ) -> Prevalence:
-    """Class shares of the population that weak labels come from, with intervals that include T's own error.
+    """Shares of the classes in the population that weak labels come from, with intervals that include T's own error.
+
+    With T alone: the shares v at which ``T v`` matches the shares of the labels. With checked rows as `true`: their
+    mean, made precise by all labels.
 
     Parameters
     ----------
     labels : weak labels as the transition takes them
         Without one, one label a row or a row of answers, by name or number.
-    transition : Transition, optional
+    transition : Transition or text, optional
         Known, or estimated (`EstimatedTransition`): then each repetition has its own draw of T. It may be left out
         where `true` says the class of some rows.
     true : (n,) classes, -1 or None where unknown, optional
@@ -189,7 +215,23 @@ def weak_prevalence(
         Where rows were checked by another design: for each checked row the inverse of its probability of being checked.
         Others are not read. T is then not used.
     random_state : int
-        Of the repetitions.
+        Seed of the repetitions.
+
+    Returns
+    -------
+    Prevalence
+        `value`, `stderr`, `interval`, `next_clean_rows`; prints as a table.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> rng = np.random.default_rng(0)
+    >>> z = (rng.random(2000) < 0.3).astype(int)
+    >>> judge = np.where(rng.random(2000) < 0.8, z, 1 - z)
+    >>> checked = np.where(np.arange(2000) < 400, z, -1)
+    >>> low, high = tp.weak_prevalence(judge, true=checked).interval[1]
+    >>> bool(low < 0.3 < high)
+    True
     """
     if renamed:
         hint = "; seed is random_state here" if "seed" in renamed else ""
@@ -216,7 +258,7 @@ def weak_prevalence(
         if transition is None:
             raise InputError("true: expected the class of some rows, got none")
         return weak_prevalence(labels, transition, groups=groups, random_state=random_state)
-    use_T = transition is not None and not is_estimated(transition) and sample_weight is None and X is None
+    use_T = transition is not None and not transition.estimated and sample_weight is None and X is None
     if use_T:
         assert transition is not None
         contradiction = _contradicts(transition, known)
@@ -229,7 +271,7 @@ def weak_prevalence(
             bare = known.space.transition.named(None)
             return _by_transition(bare, y, true, groups, random_state, known.space.classes)
         note = contradiction or "T does not tell the classes apart, and is not used: the checked rows do"
-    elif transition is not None and not is_estimated(transition):
+    elif transition is not None and not transition.estimated:
         note = "T is not used: the checked rows and all labels say what they know without it"
     elif transition is not None:
         note = (
@@ -245,7 +287,7 @@ def _by_soft(
     transition: Transition | None, labels: SoftLabels, true: Any, groups: ArrayLike | None, random_state: int
 ) -> Prevalence:
     """From soft labels: their mean has the expectation ``T pi``; intervals by its normal distribution (of groups)."""
-    if transition is None or true is not None or transition.answer_sizes is not None:
+    if transition is None or true is not None or transition.separate:
         raise InputError(
             "labels: expected a transition, one label a row and no true= for soft labels, got another call; "
             "labels.draw(seed) gives hard labels"
@@ -582,9 +624,9 @@ def _draws(
         if transition.posterior is not None:
             T: FloatArray | None = transition.posterior.samples(size, rng)
         else:
-            T = posterior_draws(transition, size)
+            T = transition.draws_of_posterior(size)
         return None if T is None else T[:, transition.row_index(kinds).numpy()].__getitem__
-    parts = [posterior_draws(t, size, a) for a, t in enumerate(transition.separate)]
+    parts = [t.draws_of_posterior(size, a) for a, t in enumerate(transition.separate)]
     if all(p is None for p in parts):
         return None
 

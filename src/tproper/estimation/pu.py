@@ -27,7 +27,7 @@ from torch import Tensor
 from .._core import FloatArray, checks, group_codes
 from ..errors import InputError
 from ..metrics import Z95, Score
-from ..transitions import POSITIVE_UNLABELED, EstimatedTransition
+from ..transitions import EstimatedTransition, of_positives
 from .arguments import features
 
 Sampling = Literal["one sample", "two samples"]
@@ -43,7 +43,32 @@ RATE_END = 0.98  # beyond, a curve that never becomes pure has run to its end, a
 
 @dataclass(frozen=True)
 class PUEstimate:
-    """Class prior and labeling rate of positive-unlabeled data, and the transition to train with."""
+    """Class prior and labeling rate of positive-unlabeled data, and the transition to train with.
+
+    `estimate_pu` makes it; it prints as sentences.
+
+    Attributes
+    ----------
+    prior, rate : Score
+        P(positive) and P(labeled | positive), each with `value`, `stderr` and a 95% `interval`.
+    transition : EstimatedTransition
+        `positive_unlabeled` at this rate, with its error.
+    upper_bound : float
+        Of the prior, at 95%, whether or not positives can be told from negatives.
+    purity : float
+        The share of positives among the rows above the threshold that the estimate rests on.
+    notes : list of str
+        What a reader should know.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.random(2000) < 0.4
+    >>> found = tp.estimate_pu(z & (rng.random(2000) < 0.5), scores=np.where(z, 2.0, 0.0) + rng.normal(size=2000))
+    >>> found.prior.interval[0] < found.prior.value < found.upper_bound
+    True
+    """
 
     prior: Score
     rate: Score
@@ -78,7 +103,11 @@ def estimate_pu(
     random_state: int = 0,
     groups: ArrayLike | None = None,
 ) -> PUEstimate:
-    """Class prior and ``r = P(labeled | positive)``, with 95% intervals.
+    """The class prior and ``r = P(labeled | positive)`` of positive-unlabeled data, with 95% intervals.
+
+    The intervals come from a bootstrap of the scores. They rest on labels given at random among the positives, and on
+    examples above a threshold of the scores being positive but for at most 5% (where none are, on the whole curve, and
+    the notes say so).
 
     Parameters
     ----------
@@ -97,8 +126,20 @@ def estimate_pu(
     groups : (n,) names, optional
         With `X`: examples of one group are never in different folds.
 
-    The intervals come from a bootstrap of the scores; they rest on labels given at random among the positives, and on
-    examples above the threshold being positive but for at most 5% (else on the curve, which the notes say).
+    Returns
+    -------
+    PUEstimate
+        `prior`, `rate`, `transition` to train with, `upper_bound` and `notes`.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.random(2000) < 0.4
+    >>> scores = np.where(z, 4.0, 0.0) + rng.normal(size=2000)
+    >>> found = tp.estimate_pu(z & (rng.random(2000) < 0.5), scores=scores)
+    >>> bool(abs(found.prior.value - 0.4) < 0.1), bool(abs(found.rate.value - 0.5) < 0.1)
+    (True, True)
     """
     checks.choice(sampling, "sampling", ("one sample", "two samples"))
     seed = checks.integer(random_state, "random_state", 0)
@@ -132,8 +173,7 @@ def _transition(r: float, rates: FloatArray, notes: list[str]) -> EstimatedTrans
     matrix = np.array([[r, 0.0], [1 - r, 1.0]])
     cloud = np.stack([np.stack([rates, 0 * rates], -1), np.stack([1 - rates, 1 + 0 * rates], -1)], axis=1)
     transition = EstimatedTransition(matrix, draws=cloud, notes=notes)
-    transition.name, transition.label_kind = f"positive_unlabeled({r:.4g}), estimated", POSITIVE_UNLABELED
-    return transition
+    return of_positives(transition, f"positive_unlabeled({r:.4g}), estimated")
 
 
 def labeled_of(value: Any) -> NDArray[np.bool_]:

@@ -48,9 +48,29 @@ INSIDE = 1e-3  # a moved rate stays this far from 0 and 1
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """A score at T, its range when the rates of T move, and the rate that matters most. Prints as one sentence.
+    """A score at T, its range when the rates of T are off, and the rate that matters most. `sensitivity` makes it.
 
     All are possible values of the score (`Score.shown`): an estimate that chance or a wrong T carries past them is cut.
+
+    Attributes
+    ----------
+    value : float
+        The score at T.
+    ranges : dict
+        ``{move: (low, high)}``: how far the score goes if rates are off by so much.
+    intervals : dict
+        The ranges with the sampling error at their ends, 95%.
+    rate : str
+        The rate that matters most; `effect` is the change of the score per unit of it.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> labels, predictions = [0, 1] * 100, [0, 1, 0, 1, 1, 0, 0, 1, 0, 1] * 20
+    >>> found = tp.sensitivity("accuracy", labels, predictions, tp.symmetric_noise(2, 0.1), moves=[0.05])
+    >>> low, high = found.ranges[0.05]
+    >>> low < found.value < high
+    True
     """
 
     score: str
@@ -88,7 +108,7 @@ def sensitivity(
     classes: Sequence[Any] | None = None,
     annotators: Sequence[Any] | None = None,
 ) -> Sensitivity:
-    """How far a weak score moves when T's rates move by each of `moves`, and which rate matters most.
+    """How far a weak score goes if the rates of T are off by each of `moves`, and which rate matters most.
 
     The range holds the rates that matter most moved one by one, and in every column at once the one that matters most,
     each in its worst direction. Where a moved T cannot be inverted, any score is possible. `intervals` go from the
@@ -96,11 +116,31 @@ def sensitivity(
 
     Parameters
     ----------
-    score : "accuracy" (predictions are classes), "log_loss" or "brier" (predictions are probabilities (n, K))
-    labels, predictions, transition : as for `weak_accuracy`, `weak_log_loss` and `weak_brier`
+    score : "accuracy", "log_loss" or "brier"
+        Which score.
+    labels : weak labels as the transition takes them
+        One for each row.
+    predictions : (n,) classes for "accuracy", else (n, K) probabilities
+        As for `weak_accuracy`, `weak_log_loss` and `weak_brier`.
+    transition : Transition or text
+        T.
     moves : numbers in (0, 1]
+        How far rates are off.
     classes, annotators : names, optional
         Names for the rate that matters most; numbers otherwise.
+
+    Returns
+    -------
+    Sensitivity
+        `ranges`, `intervals`, `rate` and `effect`; prints as one sentence.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> labels, predictions = [0, 1] * 100, [0, 1, 0, 1, 1, 0, 0, 1, 0, 1] * 20
+    >>> found = tp.sensitivity("accuracy", labels, predictions, tp.symmetric_noise(2, 0.1))
+    >>> sorted(found.ranges)
+    [0.05, 0.1]
     """
     checks.choice(score, "score", SCORES)
     if isinstance(moves, (str, bytes)) or not isinstance(moves, Iterable):
@@ -238,9 +278,10 @@ def _rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | None) 
     """What can be moved."""
     K = transition.num_classes
     rate = transition.rate
-    if transition.per_class_labels and rate is None:
+    sets = transition.vacuous is not None  # a table of all of them is none to move entry by entry
+    if sets and rate is None:
         return _none(at)
-    if rate is not None and (transition.per_class_labels or K > DENSE_CLASSES):
+    if rate is not None and (sets or K > DENSE_CLASSES):
         if rate.fixed:
             return _none(at)
         return _one_rate(at, rate.name, lambda m: rate.other(_inside(rate.value, m)))
@@ -388,11 +429,5 @@ def _table_rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | 
             return list(at.anything)
 
     effect, d, i, z = rates[0]
-    label = space_of(transition, classes).names[int(ends[d]) + i]
-    z_name = z if classes is None else classes[z]
-    name = f"P(label {label} | class {z_name})"
-    if transition.positive_unlabeled:
-        name, effect = "r = P(labeled | positive)", effect if i == 0 else -effect
-    elif isinstance(label, tuple):
-        name = f"P(label {label[1]} | class {z_name}) of source {label[0]}"
-    return _Rates(name, effect, moved, values)
+    name, side = space_of(transition, classes).entry(int(ends[d]) + i, z)
+    return _Rates(name, side * effect, moved, values)

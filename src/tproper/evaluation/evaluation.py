@@ -34,6 +34,8 @@ WITHOUT, CLEAN = "from weak labels alone", "from clean labels"
 class Evaluation:
     """How good a model is, from weak labels, and how far that can be believed. Prints as a table and sentences.
 
+    `evaluate` makes it.
+
     Attributes
     ----------
     scores : dict
@@ -49,6 +51,18 @@ class Evaluation:
         Where labels contradict T: bounds of the same scores that need less than T (`Bounds`). Empty where they do not.
     rows : dict
         How many rows there were, and how many had a weak label and a known class.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> rng, T = np.random.default_rng(0), tp.symmetric_noise(2, 0.2)
+    >>> p = rng.dirichlet([1, 1], size=2000)
+    >>> z = (rng.random(2000) < p[:, 1]).astype(int)
+    >>> found = tp.evaluate(p, T.sample(z, 1), T)
+    >>> sorted(found.scores)
+    ['accuracy', 'balanced_accuracy', 'brier', 'calibration', 'log_loss']
+    >>> found.check.plausible
+    True
     """
 
     scores: Scores
@@ -236,13 +250,21 @@ def evaluate(
 
     Parameters
     ----------
-    probabilities : (n, K) class probabilities of a model that has not seen these labels (held-out or cross-fitted)
+    probabilities : (n, K) class probabilities
+        Of a model that has not seen these labels (held-out or cross-fitted).
     labels : weak labels as the transition takes them
-    transition : Transition
+        One for each row.
+    transition : Transition or text
+        T.
     true : (n,) classes, -1 or None where unknown, optional
         Scores of these rows stand beside those from weak labels (`clean`).
     groups : (n,) array, optional
         Rows of one group are not independent.
+
+    Returns
+    -------
+    Evaluation
+        Prints as a table and sentences.
 
     Examples
     --------

@@ -38,7 +38,19 @@ class CellError(InputError):
 
 
 class UnseenWarning(UserWarning):
-    """Rows hold what the model was not trained on: new categories, numbers far outside of their range."""
+    """Rows hold what the model was not trained on: new categories, numbers far outside of their range.
+
+    Examples
+    --------
+    >>> import warnings, numpy as np, tproper as tp
+    >>> table = {"x": np.linspace(-1, 1, 100), "verdict": np.repeat(["bad", "good"], 50)}
+    >>> model = tp.TableModel.fit(table, "symmetric:0.1", label="verdict")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     p = model.predict_proba({"x": [1000.0]})
+    >>> [w.category.__name__ for w in caught]
+    ['UnseenWarning']
+    """
 
 
 class Inputs:

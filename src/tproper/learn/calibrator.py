@@ -72,6 +72,14 @@ class Calibrator:
         How far probabilities are drawn to the shares of the classes: 0 not at all, 1 altogether (`learn.shares`).
     notes : list of str
         What a reader should know.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> v, labels = np.array([[2.0, 0.0], [0.0, 2.0]] * 100), [0, 1, 0, 1, 0, 0, 1, 1] * 25
+    >>> found = tp.calibrate(v, labels, tp.identity(2), method="temperature")
+    >>> found.method, found.probabilities(v[:2]).shape
+    ('temperature', (2, 2))
     """
 
     method: MethodName
@@ -196,7 +204,7 @@ def calibrate(
     groups: ArrayLike | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Calibrator:
-    """Calibrate any model's scores by held-out weak labels, by the forward risk ``-log (T softmax(g(v)))_y``.
+    """Calibrate any model's scores by held-out weak labels: the forward risk ``-log (T softmax(g(v)))_y`` chooses g.
 
     The labels must not be those that the model was trained on: hold some out, or predict each row by a model that did
     not see it (``sklearn.model_selection.cross_val_predict``).
@@ -207,7 +215,9 @@ def calibrate(
         Scores (logits), or probabilities: rows that lie in the simplex are taken for probabilities, and their logarithm
         is scaled. A probability of zero is mixed with the uniform distribution first (`Calibrator.floor`).
     labels : weak labels as the transition takes them
-    transition : Transition, or what `make_transition` takes; a text may leave the number of classes to the scores
+        One for each row.
+    transition : Transition or text
+        T; a text may leave the number of classes to the scores.
     method : "auto", "identity", "temperature", "bias", "vector" or "matrix"
         "auto" goes from simple to rich. A temperature, drawn towards one by its standard error, is taken unless it
         raises the cross-validated weak risk by more than one standard error of the paired difference; a richer map only
@@ -221,7 +231,22 @@ def calibrate(
     groups : (n,) array, optional
         Rows of one group are never on both sides of the cross-validation.
     progress : callable, optional
-        Told the share of the work that is done, from 0 to 1.
+        Called with the share of the work that is done, from 0 to 1.
+
+    Returns
+    -------
+    Calibrator
+        ``.probabilities(scores)`` gives calibrated probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> rng, T = np.random.default_rng(0), tp.symmetric_noise(2, 0.2)
+    >>> v = rng.normal(size=(3000, 2))
+    >>> z = (rng.random(3000) < 1 / (1 + np.exp(v[:, 0] - v[:, 1]))).astype(int)
+    >>> found = tp.calibrate(3 * v, T.sample(z, 1), T)  # three times too sure of itself
+    >>> bool(2 < found.temperature < 4)
+    True
     """
     return fit_calibrator(scores, labels, transition, method, inputs, sample_weight, groups, progress=progress)
 

@@ -168,6 +168,16 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     convex the linear solver starts from random points, always the same ones (several where that is cheap, until one
     agrees with those before it), and keeps the best end: see `minima_`. Fits in threads give the same results as alone;
     models that a callable makes take turns, because they draw from torch's own random numbers.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> z = (X[:, 0] > 0).astype(int)
+    >>> weak = tp.symmetric_noise(2, 0.3).sample(z, seed=1)
+    >>> clf = tp.WeakLabelClassifier("symmetric:0.3").fit(X, weak)
+    >>> bool((clf.predict(X) == z).mean() > 0.95), clf.predict_proba(X).shape
+    (True, (500, 2))
     """
 
     classes_: NDArray[Any]

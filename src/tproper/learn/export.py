@@ -34,6 +34,18 @@ def export_onnx(estimator: WeakLabelClassifier, path: str | Path) -> Path:
     order of `classes_`, and ``class`` (n,). Probabilities are those of `predict_proba` to 1e-5. Needs the extra
     ``tproper[export]``.
 
+    Parameters
+    ----------
+    estimator : WeakLabelClassifier
+        Fitted: "linear" or "mlp".
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    Path
+        The file.
+
     Raises
     ------
     InputError
@@ -45,6 +57,8 @@ def export_onnx(estimator: WeakLabelClassifier, path: str | Path) -> Path:
     >>> import numpy as np, tproper as tp
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 0, 1, 1]
     >>> path = tp.export_onnx(tp.WeakLabelClassifier().fit(X, y), "model.onnx")
+    >>> path.is_file()
+    True
     """
     if not isinstance(estimator, WeakLabelClassifier):
         raise InputError(f"estimator: expected a WeakLabelClassifier, got {type(estimator).__name__}")

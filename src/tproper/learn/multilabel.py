@@ -30,7 +30,29 @@ MISSING = -1
 
 @dataclass(frozen=True)
 class MultiLabelScores:
-    """Accuracy of each class from its weak labels, and their average, with the error of rows that all classes share."""
+    """Accuracy of each class from its weak labels, and their average, with the error of rows that all classes share.
+
+    `MultiLabelClassifier.weak_scores` makes it.
+
+    Attributes
+    ----------
+    per_class : dict
+        A `Score` for each class.
+    average, stderr, interval
+        Their mean, its standard error and its 95% interval.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 2))
+    >>> Z = (X > 0).astype(int)
+    >>> Y = np.where(rng.random(Z.shape) < 0.2, 1 - Z, Z)
+    >>> clf = tp.MultiLabelClassifier("symmetric:2,0.2").fit(X[:200], Y[:200])
+    >>> found = clf.weak_scores(X[200:], Y[200:])
+    >>> list(found.per_class), found.average > 0.9
+    ([0, 1], True)
+    """
 
     per_class: dict[Any, Score]
     average: float
@@ -58,8 +80,10 @@ class MultiLabelClassifier(ClassifierMixin, BaseEstimator):
     model : "linear" or "mlp"
         "linear": the objective is a sum over the classes, and each is fitted as by `WeakLabelClassifier`. "mlp": one
         network, whose hidden layers all classes share.
-    loss, calibrate : as for `WeakLabelClassifier`; a network is not calibrated
-    l2, epochs, batch_size, learning_rate, hidden, random_state : as there
+    loss, calibrate
+        As for `WeakLabelClassifier`; a network is not calibrated.
+    l2, epochs, batch_size, learning_rate, hidden, random_state
+        As for `WeakLabelClassifier`.
     names : list, optional
         Of the classes; 0 .. K-1 by default.
 
@@ -237,7 +261,7 @@ def _transitions(given: Any, K: int) -> list[Transition]:
     if len(out) != K:
         raise InputError(f"transitions: expected one, or one for each of {K} columns of Y, got {len(out)}")
     for T in out:
-        if T.positive_unlabeled:
+        if T.labels.missing_row is not None:
             raise InputError(
                 "transitions: expected column 1 of T to be 'it holds', got T of PU, whose column 0 is; "
                 "give tp.Transition([[1, 1 - r], [0, r]]), with 1 for a label"

@@ -50,21 +50,52 @@ FILES = {TENSORS, DESCRIPTION, TREES, "model_card.md", "model_card.html", "relia
 
 
 class ModelFileError(InputError):
-    """The folder is not a model this version can load; the message says why."""
+    """The folder is not a model this version can load; the message says why.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> try:
+    ...     tp.load("no such folder")
+    ... except tp.ModelFileError:
+    ...     print("no model")
+    no model
+    """
 
 
 def save(
     estimator: WeakLabelClassifier | WeakLabelClassifierCV, path: str | Path, extra: Mapping[str, Any] | None = None
 ) -> Path:
-    """Write a fitted classifier to the folder `path`; an existing model there is replaced, anything else is not.
+    """Write a fitted classifier to a folder. An existing model there is replaced, anything else is not.
 
-    `extra` (JSON-ready) is kept under the key "extra", for notes such as a model card. A model given as a callable is
-    code, which no file holds: save its ``module_.state_dict()`` with torch instead.
+    A model given as a callable is code, which no file holds: save its ``module_.state_dict()`` with torch instead.
+
+    Parameters
+    ----------
+    estimator : WeakLabelClassifier or WeakLabelClassifierCV
+        Fitted.
+    path : str or Path
+        The folder.
+    extra : dict, optional
+        Kept under the key "extra", for notes such as a model card; ready for JSON.
+
+    Returns
+    -------
+    Path
+        The folder.
 
     Raises
     ------
     ModelFileError
         `path` holds something other than a model.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> X, y = np.arange(20.0)[:, None], np.arange(20) // 10
+    >>> folder = tp.save(tp.WeakLabelClassifier("symmetric:0.1").fit(X, y), "saved")
+    >>> folder.is_dir()
+    True
     """
     if isinstance(estimator, WeakLabelClassifierCV):
         check_is_fitted(estimator, "best_estimator_")
@@ -125,12 +156,31 @@ def not_replaceable(path: Path) -> str | None:
 
 
 def load(path: str | Path) -> WeakLabelClassifier:
-    """The classifier saved in the folder `path`: the same probabilities, bit for bit.
+    """The classifier saved in a folder: the same probabilities, bit for bit.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder that `save` wrote.
+
+    Returns
+    -------
+    WeakLabelClassifier
+        Fitted.
 
     Raises
     ------
     ModelFileError
         The folder holds no model, a damaged or edited one, or one of another version.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> X, y = np.arange(20.0)[:, None], np.arange(20) // 10
+    >>> clf = tp.WeakLabelClassifier("symmetric:0.1").fit(X, y)
+    >>> again = tp.load(tp.save(clf, "saved"))
+    >>> bool((again.predict_proba(X) == clf.predict_proba(X)).all())
+    True
     """
     description, blob, trees = read(path)
     try:

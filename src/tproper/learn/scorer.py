@@ -43,7 +43,7 @@ class CalibratedScorer:
 
 
 def calibrated_scorer(transition: TransitionLike | None = None) -> CalibratedScorer:
-    """A scorer for scikit-learn's ``scoring=`` that needs weak labels alone.
+    """A scorer for scikit-learn's ``scoring=`` that needs weak labels alone, and calibrates before it scores.
 
     ``GridSearchCV(model, grid, scoring=tp.calibrated_scorer()).fit(X, weak_labels)``. The score is minus the forward
     risk ``-log (T p)_y``, which is proper for every T and bounded, after one temperature fitted to the same held-out
@@ -53,7 +53,22 @@ def calibrated_scorer(transition: TransitionLike | None = None) -> CalibratedSco
 
     Parameters
     ----------
-    transition : Transition, or what `make_transition` takes; optional for a `WeakLabelClassifier`, which knows it
+    transition : Transition or text, optional for a `WeakLabelClassifier`, which knows it
+        T.
+
+    Returns
+    -------
+    callable
+        ``scorer(estimator, X, weak_labels)`` gives a number.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> import numpy as np, tproper as tp
+    >>> X, y = np.arange(40.0)[:, None], np.arange(40) // 20
+    >>> clf = tp.WeakLabelClassifier("symmetric:0.1")
+    >>> bool((cross_val_score(clf, X, y, scoring=tp.calibrated_scorer(), cv=2) <= 0).all())
+    True
     """
     return CalibratedScorer(None if transition is None else make_transition(transition))
 

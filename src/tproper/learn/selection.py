@@ -45,6 +45,15 @@ class WeakLabelClassifierCV(ClassifierMixin, BaseEstimator):
         One entry per setting: ``params``, ``mean_weak_risk``, ``stderr_weak_risk``, ``stderr_of_difference_to_best``
         (paired), ``mean_raw_risk`` and ``mean_weak_brier`` (as trained), ``temperature``, ``rank``, and each fold's
         risk; ``criterion`` is "calibrated", "log" with ``calibrate=False``, or "brier" where some risk is infinite.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> weak = tp.symmetric_noise(2, 0.2).sample((X[:, 0] > 0).astype(int), seed=1)
+    >>> search = tp.WeakLabelClassifierCV(tp.WeakLabelClassifier("symmetric:0.2"), grid={"l2": [0.001, 0.1]}, cv=3)
+    >>> sorted(search.fit(X, weak).best_params_)
+    ['l2']
     """
 
     def __init__(

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, Work, checks, is_finite, tracing, warn
+from .._core import FloatArray, checks, is_finite, tracing, warn
 from ..errors import InputError
 from ..potentials import LogSumExp, Potential
 from ..transitions import Dense, Reconstruction, Targets, Transition, Weighted, reconstruct
@@ -27,11 +27,11 @@ from .kernels.registry import plan
 
 
 class BackwardLoss(WeakLabelLoss):
-    """``lambda_{F,R}(v, y) = F(v) - (R^T v)_y``: T-proper for every convex potential F (Theorem 7).
+    """The backward loss ``lambda_{F,R}(v, y) = F(v) - (R^T v)_y``: T-proper for every convex potential F (Theorem 7).
 
     With log-sum-exp this is backward-corrected cross entropy (BC), in general unbounded from below; with
     ``squeeze=(k, alpha)``, alpha > 1, it is BC + gLS, bounded and still proper (Corollary 15); with ``Brier()`` it is
-    bounded for every R with nothing to tune.
+    bounded for every R, with nothing to tune.
 
     Parameters
     ----------
@@ -56,6 +56,15 @@ class BackwardLoss(WeakLabelLoss):
     ------
     NotReconstructibleError
         T has no left inverse; `ForwardLoss` needs none.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> loss = tp.BackwardLoss(tp.complementary(3), tp.Brier())
+    >>> round(loss(torch.zeros(2, 3), [0, 2]).item(), 4)
+    0.6667
+    >>> loss.certify().proper
+    True
     """
 
     def __init__(
@@ -153,13 +162,13 @@ class BackwardLoss(WeakLabelLoss):
         rises = torch.where((lost != 0).any(-1) & (rises.abs() > rounding), rises, 0.0)
         return out + torch.where(rises > 0, torch.inf, torch.where(rises < 0, -torch.inf, 0.0))
 
-    def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
+    def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> cpu.Work | None:
         planned = plan(self)
         if isinstance(planned, str):
             return None
         return cpu.cross_entropy(self.evidence(labels, dtype), planned.squeeze, dtype, class_major)
 
-    def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> Work | None:
+    def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> cpu.Work | None:
         """The kernel, or the line with its gradient ``link(v) - r``."""
         work = self._kernel(labels, dtype, class_major)
         return work or cpu.line(self.potential, self.line, self.evidence(labels, dtype), dtype, class_major)
@@ -172,7 +181,7 @@ class BackwardLoss(WeakLabelLoss):
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """The potential's link, projected onto the simplex."""
-        return self.potential.probabilities(checks.classes_last(scores, self.transition.num_classes))
+        return self.potential.probabilities(checks.scores(scores, self.transition.num_classes, some=False))
 
     def lower_bounds(self) -> FloatArray:
         """``inf_v lambda_{F,R}(v, y) = -F*(R e_y)`` (Proposition 14).

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._core import FloatArray, Labels, Work, as_tensors, checks, tracing, value_and_slope, with_slope
+from .._core import FloatArray, Labels, as_tensors, checks, tracing
 from ..errors import InputError
 from ..transitions import SoftLabels, Tables, Transition, is_soft, pieces
 from .bounds import Bounds, stated
@@ -46,13 +45,6 @@ def certificate_of(loss: Any, **settings: Any) -> Any:
     )
 
 
-def _signature(transition: Transition) -> Tensor:
-    """The form of the labels, the sizes, and `Transition.signature`."""
-    form = transition.label_form
-    sizes = [len(form) + 1, transition.num_classes, math.log1p(transition.num_weak_labels)]
-    return torch.tensor([*sizes, *transition.signature()], dtype=torch.float64)
-
-
 def reduce(losses: Tensor, reduction: Reduction, weights: Tensor | None = None) -> Tensor:
     """Weights, then none, mean or sum. The mean of weighted losses is divided by the sum of the weights."""
     losses = weighted(losses, weights)
@@ -75,19 +67,6 @@ def _summed(each: Tensor, row: Tensor, share: Tensor, n: int) -> Tensor:
     """``sum over pieces of share x loss`` for each of n rows."""
     share = share.reshape(-1, *[1] * (each.ndim - 1)).to(each.dtype)
     return each.new_zeros(n, *each.shape[1:]).index_add(0, row, share * each)
-
-
-def in_kernel(scores: Tensor, work: Work | None, line: Callable[[Tensor], Tensor], mean: bool = False) -> Tensor:
-    """Losses (...), or their mean, made block by block with their gradient.
-
-    By the line, ``line(scores)`` (...), where no kernel exists or it answers NaN or -inf.
-    """
-    if work is not None:
-        out = with_slope(scores, work, line, mean)
-        least = out.detach() if mean else out.detach().amin()  # NaN where one is
-        if float(least) > -math.inf:
-            return out
-    return line(scores).mean() if mean else line(scores)
 
 
 def left_out(scores: Tensor, weights: Tensor | None) -> Tensor:
@@ -167,14 +146,14 @@ class WeakLabelLoss(nn.Module, ABC):
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Tables, and numbers by which T is recognised: some T have no tables, or share those of their R."""
         super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[prefix + SIGNATURE] = _signature(self.transition)
+        destination[prefix + SIGNATURE] = torch.from_numpy(self.transition.fingerprint())
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         """The state of another T is refused: bounds and certificates would go on speaking of this one."""
         errors, before = args[-1], len(args[-1])
         known = state_dict.get(prefix + SIGNATURE)  # states of earlier versions have none
         if isinstance(known, Tensor) and not known.is_meta:
-            own = _signature(self.transition)
+            own = torch.from_numpy(self.transition.fingerprint())
             digits = max(1e-6, torch.finfo(known.dtype).eps)
             if known.shape != own.shape or not torch.allclose(known.to(own), own, rtol=digits, atol=0):
                 errors.append(
@@ -211,15 +190,8 @@ class WeakLabelLoss(nn.Module, ABC):
 
     def backend_for(self, scores: Tensor, weights: Any = None) -> str:
         """``"triton"``, or ``"torch: ..."`` with the reason, for a call with these scores."""
-        why = self._obstacle(scores, weights)
+        why = dispatch.obstacle(self, scores, weights)
         return "triton" if why is None else f"torch: {why}"
-
-    def _obstacle(self, scores: Tensor, weights: Any, transitions: Any = None) -> str | None:
-        if self.backend == "torch":
-            return "asked for"
-        if transitions is not None:
-            return "there is one transition per example"
-        return dispatch.obstacle(self, scores, weights)
 
     def forward(
         self, scores: Tensor, labels: Labels, weights: Tensor | None = None, transitions: Tensor | None = None
@@ -243,7 +215,7 @@ class WeakLabelLoss(nn.Module, ABC):
         dtype = scores.dtype
         if dtype in (torch.float16, torch.bfloat16) and torch.is_autocast_enabled(scores.device.type):
             dtype = torch.float32  # as torch's own losses: half precision has no room for a scaled or summed loss
-        why = "labels are soft" if soft else self._obstacle(scores, weights, transitions)
+        why = "labels are soft" if soft else dispatch.obstacle(self, scores, weights, transitions)
         if self.backend == "triton" and why is not None:
             raise InputError(f"backend: 'triton' cannot run this call: {why}; use 'auto' or 'torch'")
         if why is None:
@@ -276,28 +248,34 @@ class WeakLabelLoss(nn.Module, ABC):
         if weights is not None:
             some = self.ignore_index is None  # else a batch may be ignored as a whole
             weights = checks.example_weights(weights, scores[..., 0], self.validate, some)
+            scores = left_out(scores, weights)
         if transitions is None:
             encoded = self.transition.encode(labels, scores.device, self.validate)
             shape = encoded.shape[scores.ndim - 1 :] if is_soft(encoded) else self.transition.label_shape
             checks.same_leading_shape(scores, encoded, tuple(shape))
-            v = left_out(scores, weights)
-            mean = reduction == "mean" and weights is None and not is_soft(encoded)
-            if mean and cpu.runs(self, v):  # the mean and its gradient at once
-                return in_kernel(v, self._kernel(encoded, v.dtype), lambda v: self.pointwise(v, encoded), mean=True)
-            losses = self._each(v, encoded)
+            if reduction == "mean" and weights is None:  # the mean and its gradient at once, where a kernel serves
+                work = self._work(scores, encoded)
+                if work is not None:
+                    return cpu.run(scores, work, lambda v: self.pointwise(v, encoded), mean=True)
+            losses = self._each(scores, encoded)
         elif isinstance(labels, SoftLabels):
-            losses = self._soft_with(transitions, left_out(scores, weights), labels)
+            losses = self._soft_with(transitions, scores, labels)
         else:
             transitions, encoded = given_transitions(transitions, labels, scores, self.validate)
-            rows = left_out(scores, weights).reshape(-1, scores.shape[-1])
-            losses = self.pointwise_with(transitions, rows, encoded)
+            losses = self.pointwise_with(transitions, scores.reshape(-1, scores.shape[-1]), encoded)
             losses = losses.reshape(scores.shape[:-1] + losses.shape[1:])
         return self._reduce(losses, weights, reduction)
 
     def _reduce(self, losses: Tensor, weights: Tensor | None, reduction: Reduction = "mean") -> Tensor:
         return reduce(losses, reduction, weights)
 
-    def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
+    def _work(self, scores: Tensor, labels: Tensor) -> cpu.Work | None:
+        """The CPU kernel for a call, where one serves."""
+        if self._backend == "torch" or is_soft(labels) or not cpu.possible(scores):
+            return None
+        return self._kernel(labels, scores.dtype)
+
+    def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> cpu.Work | None:
         """What a CPU kernel does to blocks of rows, for a loss that the registry has one for."""
         return None
 
@@ -308,9 +286,10 @@ class WeakLabelLoss(nn.Module, ABC):
             shares = labels.reshape(-1, *labels.shape[len(lead) :])
             losses = self.pointwise_soft(scores.reshape(-1, scores.shape[-1]), shares.to(scores.dtype))
             return losses.reshape(lead + losses.shape[1:])
-        if not cpu.runs(self, scores):
+        work = self._work(scores, labels)
+        if work is None:
             return self.pointwise(scores, labels)
-        return in_kernel(scores, self._kernel(labels, scores.dtype), lambda v: self.pointwise(v, labels))
+        return cpu.run(scores, work, lambda v: self.pointwise(v, labels))
 
     def per_example(self, scores: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
         """One loss per example, times its weight, for encoded labels that need no check."""
@@ -336,7 +315,7 @@ class WeakLabelLoss(nn.Module, ABC):
         def both(scores: Tensor) -> tuple[Tensor, Tensor]:
             v = left_out(scores.detach(), weights) if gaps else scores.detach()
             if work is not None:
-                losses, gradient = value_and_slope(v, work)
+                losses, gradient = cpu.value_and_slope(v, work)
                 if bool((losses > -torch.inf).all()):
                     if weights is None:
                         return losses, gradient
@@ -350,7 +329,7 @@ class WeakLabelLoss(nn.Module, ABC):
 
         return both
 
-    def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> Work | None:
+    def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> cpu.Work | None:
         """Losses and gradients of blocks of rows: the kernel. None where autograd has to find the gradient."""
         return None if is_soft(labels) else self._kernel(labels, dtype, class_major)
 
@@ -388,7 +367,7 @@ class WeakLabelLoss(nn.Module, ABC):
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Class probabilities by this loss's own link."""
-        return torch.softmax(checks.classes_last(scores, self.transition.num_classes), -1)
+        return torch.softmax(checks.scores(scores, self.transition.num_classes, some=False), -1)
 
     @abstractmethod
     def lower_bounds(self) -> FloatArray:

@@ -83,8 +83,28 @@ class BatchRiskLoss(WeakLabelLoss):
 class GradientAscentLoss(BatchRiskLoss):
     """The paper's BC + GA: ``sum_z | class risk of z |`` over a batch. Bounded by 0; improper for finite batches.
 
-    Where a class risk is negative its gradient is turned around. With infinite batches it equals BC. `transition`,
-    `reconstruction`, `validate` and `ignore_index` are as for `BackwardLoss`.
+    The class risk of z is the batch mean of ``R[z, y_i] (-log p_i[z])``, which is positive in expectation. Where it is
+    negative its gradient is turned around. With infinite batches the loss equals backward-corrected cross entropy.
+
+    Parameters
+    ----------
+    transition : Transition
+        T.
+    reconstruction : str or Reconstruction
+        R, or how to choose it.
+    validate : bool
+        Check labels and weights on every call.
+    ignore_index : int, optional
+        Examples with this label are left out.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> loss = tp.GradientAscentLoss(tp.complementary(3))
+    >>> bool(loss(torch.zeros(4, 3), [0, 1, 2, 0]) >= 0)
+    True
+    >>> loss.certify().proper
+    False
     """
 
     def risk(self, class_risks: Tensor) -> Tensor:
@@ -93,7 +113,27 @@ class GradientAscentLoss(BatchRiskLoss):
 
 
 class NonNegativeLoss(BatchRiskLoss):
-    """The ReLU variant of `GradientAscentLoss`: ``sum_z max(class risk of z, 0)``. Bounded by 0; improper likewise."""
+    """The ReLU variant of `GradientAscentLoss`: ``sum_z max(class risk of z, 0)``. Bounded by 0; improper for finite
+    batches.
+
+    Parameters
+    ----------
+    transition : Transition
+        T.
+    reconstruction : str or Reconstruction
+        R, or how to choose it.
+    validate : bool
+        Check labels and weights on every call.
+    ignore_index : int, optional
+        Examples with this label are left out.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> loss = tp.NonNegativeLoss(tp.complementary(3))
+    >>> bool(loss(torch.zeros(4, 3), [0, 1, 2, 0]) >= 0)
+    True
+    """
 
     def risk(self, class_risks: Tensor) -> Tensor:
         """``sum_z max(class risk of z, 0)``."""

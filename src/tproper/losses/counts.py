@@ -40,25 +40,27 @@ Likelihood = Literal["auto", "joint", "marginal"]
 
 
 class BagCountLoss(nn.Module):
-    """``-log P(number of members of each class)`` of bags, exactly; a mean over bags, divided by their members.
+    """Bags of which it is known how many members each class has: ``-log P(number of members of each class)``.
 
     Called as ``loss(scores, bags, counts)``: scores (n, K) of all members, the bag (n,) of each (0 .. B-1), and the
-    counts (B, K), which sum to the bags' sizes.
+    counts (B, K), which sum to the bags' sizes. It is the log score of the counts given the features, so its mean is
+    least at the members' class probabilities. Bounded from below by 0. A mean over bags is divided by their members.
 
     Parameters
     ----------
     num_classes : int
+        K.
     likelihood : "auto", "joint" or "marginal"
         "joint": the probability of all counts together, by a recursion over the ``prod (c_z + 1)`` states below them,
         which is exact and grows quickly with the bag (at most 4,096 states). "marginal": the sum over the classes of
         ``-log P(count of class z)``, each exact at any size: a composite likelihood, proper as a sum of log scores,
         which leaves out what one class's count says of the others. "auto": joint for the bags that allow it, marginal
         for the rest. For two classes one count is all, and all three are its exact likelihood.
-    reduction : "mean", "sum" or "none" (one loss for each bag)
+    reduction : "mean", "sum" or "none"
+        How the losses of the bags become one number; "none": one loss for each bag.
 
-    It is the log score of the counts given the features, so its mean is least at the members' class probabilities.
-    Bounded from below by 0.
-
+    Examples
+    --------
     >>> import torch, tproper as tp
     >>> loss = tp.BagCountLoss(2, reduction="none")
     >>> loss(torch.zeros(3, 2), [0, 0, 0], [[1, 2]]).exp().round(decimals=4)  # 1 / (3/8)
@@ -149,7 +151,7 @@ class BagCountLoss(nn.Module):
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Softmax."""
-        return torch.softmax(checks.classes_last(scores, self.num_classes), -1)
+        return torch.softmax(checks.scores(scores, self.num_classes, some=False), -1)
 
     def certify(self, seed: int = 0) -> Any:
         """Properness and bounds, with evidence."""
@@ -160,8 +162,15 @@ class AtLeastOneLoss(nn.Module):
     """Multiple instances: a bag is positive if some member is, with probability ``1 - prod_i (1 - p_i)``.
 
     Called as ``loss(scores, bags, positive)``: scores (n, 2), class 1 the positive one, the bag (n,) of each member,
-    and which bags (B,) are positive. The log score of the bag's label, hence proper; bounded by 0.
+    and which bags (B,) are positive. It is the log score of the bag's label, hence proper, and bounded by 0.
 
+    Parameters
+    ----------
+    reduction : "mean", "sum" or "none"
+        How the losses of the bags become one number.
+
+    Examples
+    --------
     >>> import torch, tproper as tp
     >>> loss = tp.AtLeastOneLoss(reduction="none")
     >>> loss(torch.zeros(3, 2), [0, 0, 1], [True, False]).round(decimals=4)  # -log 3/4, -log 1/2
@@ -199,7 +208,7 @@ class AtLeastOneLoss(nn.Module):
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Softmax."""
-        return torch.softmax(checks.classes_last(scores, 2), -1)
+        return torch.softmax(checks.scores(scores, 2, some=False), -1)
 
     def certify(self, seed: int = 0) -> Any:
         """Properness and bounds, with evidence."""

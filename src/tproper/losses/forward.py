@@ -10,15 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, Work, checks, inner, log_mixture, log_total, safe_log
+from .._core import FloatArray, checks, inner, log_mixture, log_total, safe_log
 from ..errors import InputError
 from ..potentials import LogSumExp, Potential
-from ..transitions import (
-    DenseRows,
-    Rows,
-    Transition,
-)
-from .base import Reduction, WeakLabelLoss, in_kernel
+from ..transitions import DenseRows, Rows, Transition
+from .base import Reduction, WeakLabelLoss
 from .bounds import Bounds, stated
 from .kernels import cpu
 from .kernels.registry import plan
@@ -26,23 +22,35 @@ from .scores import LogScore, Score, Weak, make_score
 
 
 class ForwardLoss(WeakLabelLoss):
-    """The score of ``q = T p`` at the weak label: ``-log (T p)_y`` by default, exactly in log space.
+    """The forward loss: a proper score of ``q = T p`` at the weak label, ``-log (T p)_y`` by default, in log space.
 
     T-proper for every T and every proper score, and bounded from below; strictly proper iff T is reconstructible (and
-    the score strictly proper). The log score is bounded by ``-log max_z T_yz``.
+    the score strictly proper). The log score is bounded by ``-log max_z T_yz``. The loss to begin with.
 
     Parameters
     ----------
     transition : Transition
+        T.
     reduction : "mean", "sum" or "none"
+        How the losses of a batch become one number.
     score : str or Potential
         "log", "brier" (bounded, with a bounded gradient), "spherical", "tsallis:a", or a potential on weak labels.
     link : Potential, optional
         p is this potential's `probabilities` of the scores; softmax by default. A sparse link (`Sparsemax`, `Tsallis`
         above 1) can give a label the probability 0: its log loss is infinite then, without a gradient to leave by.
         "brier" and "spherical" stay finite.
-    validate, ignore_index
-        As for `BackwardLoss`.
+    validate : bool
+        Check labels and weights on every call.
+    ignore_index : int, optional
+        Examples with this label are left out.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> loss = tp.ForwardLoss(tp.symmetric_noise(2, 0.25))
+    >>> sure_of_0 = torch.tensor([[20.0, -20.0]])
+    >>> round(loss(sure_of_0, [1]).exp().item(), 3)  # 1 / T[1, 0]
+    4.0
     """
 
     def __init__(
@@ -105,7 +113,7 @@ class ForwardLoss(WeakLabelLoss):
     def pointwise_soft(self, scores: Tensor, shares: Tensor) -> Tensor:
         """``-sum_y s_y log (T p)_y`` from one product with T, where no ``(T p)_y`` comes near underflow."""
         T = self.transition
-        if self.plain and T.answer_sizes is None and type(self) is ForwardLoss:
+        if self.plain and shares.ndim == 2 and type(self) is ForwardLoss:
             q = torch.softmax(scores, -1) @ torch.as_tensor(T.matrix(), dtype=scores.dtype, device=scores.device).T
             used = shares > 0
             if bool((q > torch.finfo(q.dtype).tiny ** 0.5).logical_or(~used).all()):
@@ -127,8 +135,10 @@ class ForwardLoss(WeakLabelLoss):
         if not rows.requires_grad:
             # a T of fewer digits than the scores is taken for exact
             log_rows = rows.to(torch.promote_types(rows.dtype, scores.dtype)).log().to(scores.dtype)
-            work = cpu.forward_cross_entropy(DenseRows(log_rows), scores.dtype) if cpu.possible(scores) else None
-            return in_kernel(scores, work, lambda v: -log_mixture(v, log_rows))
+            if not cpu.possible(scores):
+                return -log_mixture(scores, log_rows)
+            work = cpu.forward_cross_entropy(DenseRows(log_rows), scores.dtype)
+            return cpu.run(scores, work, lambda v: -log_mixture(v, log_rows))
         # T is learned: log T has no gradient where T is zero, but the loss has one, -p_z / (T p)_y
         rows, log_p = rows.to(scores.dtype), torch.log_softmax(scores, -1)
         gone = rows == 0
@@ -141,10 +151,10 @@ class ForwardLoss(WeakLabelLoss):
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Softmax, or the probabilities of the potential that was given as a link."""
-        scores = checks.classes_last(scores, self.transition.num_classes)
+        scores = checks.scores(scores, self.transition.num_classes, some=False)
         return torch.softmax(scores, -1) if self.link is None else self.link.probabilities(scores)
 
-    def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> Work | None:
+    def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> cpu.Work | None:
         if isinstance(plan(self), str):
             return None
         return cpu.forward_cross_entropy(self.evidence(labels, dtype), dtype, class_major)

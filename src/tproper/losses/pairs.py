@@ -15,14 +15,23 @@ from .base import Reduction, certificate_of, reduce
 
 
 class PairLoss(nn.Module):
-    """``-log P(y | x, x')``, ``P(y | x, x') = p' W_y p'' / sum_y p' W_y p''``: forward correction for pairs.
+    """The forward loss of pairs: ``-log P(y | x, x')`` with ``P(y | x, x') = p' W_y p'' / sum_y p' W_y p''``.
 
-    Called as ``loss(first, second, labels, weights=None)`` with scores (n, K) of both members, p their softmax. It is
-    the log score of the label's distribution, so its mean is least at the class probabilities of x and x', for every
-    kernel (they are independent given which pair was drawn). They are found up to `PairKernel.symmetries`. Bounded by
-    ``-log max_zz' W_y[z, z'] / sum_y W_y[z, z']``, the largest that a ratio of both sums can be. `SoftLabels` (a
-    confidence that the two are similar) have the mean of the labels' losses.
+    Called as ``loss(first, second, labels, weights=None)`` with scores (n, K) of both members, p' and p'' their
+    softmax. It is the log score of the label's distribution, so its mean is least at the class probabilities of x and
+    x', for every kernel (they are independent given which pair was drawn). They are found up to
+    `PairKernel.symmetries`. Bounded by ``-log max_zz' W_y[z, z'] / sum_y W_y[z, z']``, the largest that a ratio of both
+    sums can be. `SoftLabels` (a confidence that the two are similar) have the mean of the labels' losses.
 
+    Parameters
+    ----------
+    kernel : PairKernel
+        The weights W_y; see `pairs`.
+    reduction : "mean", "sum" or "none"
+        How the losses of a batch become one number.
+
+    Examples
+    --------
     >>> import torch, tproper as tp
     >>> loss = tp.PairLoss(tp.pairs("similarity", K=3))
     >>> round(loss(torch.zeros(1, 3), torch.zeros(1, 3), [0]).item(), 4)  # log 3
@@ -69,7 +78,7 @@ class PairLoss(nn.Module):
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Class probabilities of one member: softmax."""
-        return torch.softmax(checks.classes_last(scores, self.kernel.num_classes), -1)
+        return torch.softmax(checks.scores(scores, self.kernel.num_classes, some=False), -1)
 
     def lower_bounds(self) -> FloatArray:
         """The greatest lower bound for each label, reached in the limit of two classes that are certain."""

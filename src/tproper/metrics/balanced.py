@@ -36,16 +36,51 @@ def weak_balanced_accuracy(
     groups: ArrayLike | None = None,
     true: ArrayLike | None = None,
 ) -> Score:
-    """The mean over classes of the share of the class that is predicted right: ``1/K sum_z N_z / D_z``.
+    """Balanced accuracy from weak labels alone, the mean recall of the classes: ``1/K sum_z N_z / D_z``.
 
     ``N_z`` = P(class z, predicted z) and ``D_z`` = P(class z) are means of ``r_i[z] 1[prediction_i = z]`` and
-    ``r_i[z]``. If the class proportions are known, pass them as `prior`: they take the place of D, and the estimate
-    is unbiased and far less noisy. Otherwise it is a ratio of estimates, and no ratio is unbiased: the bias left by
-    `ClassShares` grows with the relative errors of the D_z (`benchmarks/coverage.py` measures it). Where a
-    class's relative error is above 1/5, or none of its labels was met, the score says that it is not informative
-    (scikit-learn leaves such a class out, and so scores the others alone). Do not keep only the samples that are: D_z
-    errs upwards in them, and the ratio downwards. The standard error is the delta method's. `true`: as for
-    `weak_accuracy`; T is then not used.
+    ``r_i[z]``. With the class shares as `prior`, these take the place of D, and the estimate is unbiased and far less
+    noisy. Otherwise it is a ratio of estimates, and no ratio is unbiased: what is left of the bias grows with the
+    relative errors of the D_z. Where a class's relative error is above 1/5, or none of its labels was met, the score
+    says that it is not informative (scikit-learn leaves such a class out, and so scores the others alone). Do not keep
+    only the samples that are informative: D_z errs upwards in them, and the ratio downwards. The standard error is the
+    delta method's.
+
+    Parameters
+    ----------
+    labels : weak labels as the transition takes them
+        Indices, names, candidate masks or sets, (source, label) pairs.
+    predictions : (n,) predicted classes
+    transition : Transition, text or None
+        T. An `EstimatedTransition` widens the interval by its own error. None where `true` is given.
+    reconstruction : str or Reconstruction
+        How to choose R; see `Transition.reconstruction`. Several scores by one estimated T take a fraction of the time
+        if R is made once and given to each: they then share the draws of T.
+    prior : (K,) array, optional
+        The class shares of the population, if they are known.
+    sample_weight : (n,) array, optional
+        A row of weight 0 counts as if it had not been passed.
+    groups : (n,) array, optional
+        Rows of one group (of one person, document, item) are not independent: the standard error then comes from the
+        sums of groups, and the degrees of freedom from their number.
+    true : (n,) classes, -1 or None where unknown, optional
+        Rows that somebody has checked: they and all labels are used together, and T is used where it is known alone.
+        Assumes that rows were checked at random, or by their labels and the predictions alone: the score's note says
+        what was found.
+
+    Returns
+    -------
+    Score
+        Its `value`, standard error `stderr` and 95% `interval`; prints as one line.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> labels = [0] * 40 + [1] * 10 + [1] * 40 + [0] * 10  # a tenth of them wrong
+    >>> predictions = [0] * 50 + [1] * 50
+    >>> score = tp.weak_balanced_accuracy(labels, predictions, tp.symmetric_noise(2, 0.1), prior=[0.5, 0.5])
+    >>> round(score.value, 4)
+    0.875
     """
     if true is not None:
         return united.balanced(united.Rows.read(labels, true, transition, sample_weight, groups), predictions)

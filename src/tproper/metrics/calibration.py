@@ -49,17 +49,42 @@ def weak_calibration(
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
 ) -> Calibration:
-    """Calibration curve and calibration error from weak labels.
+    """Calibration curve and calibration error from weak labels alone.
+
+    In each bin of confidence the accuracy is the mean of the targets ``r_i = R e_{y_i}`` at the predicted classes.
 
     Parameters
     ----------
+    labels : weak labels as the transition takes them
+        One for each example.
     probabilities : (n, K) class probabilities
-    bins : how many; or their edges, increasing from 0 to 1; or "auto": as many as give each bin what
-        50 clean labels are worth, from 5 to 15
-    strategy : "quantile" for bins with equally many examples, "uniform" for bins of equal width
-    classwise : look at every class's probability in turn, instead of that of the predicted class only. The squared
+        Of a model that has not seen these labels.
+    transition : Transition or text
+        T.
+    bins : int, array or "auto"
+        How many; or their edges, increasing from 0 to 1; or "auto": as many as give each bin what 50 clean labels are
+        worth, from 5 to 15.
+    strategy : "quantile" or "uniform"
+        Bins with equally many examples, or bins of equal width.
+    classwise : bool
+        Look at every class's probability in turn, instead of that of the predicted class only. The squared
         errors of the classes are averaged; an example counts in every class, and the interval knows how the classes'
         errors move together.
+    reconstruction, prior, sample_weight, groups
+        As for `weak_accuracy`.
+
+    Returns
+    -------
+    Calibration
+        The curve, the error with its interval, and by how much the model is too sure of itself.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> labels = [0] * 74 + [1] * 26  # 0.9 of 0.8 and 0.1 of 0.2
+    >>> curve = tp.weak_calibration(labels, [[0.8, 0.2]] * 100, tp.symmetric_noise(2, 0.1), bins=1)
+    >>> round(abs(curve.overconfidence.value), 6)
+    0.0
     """
     sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     q = sample.probabilities(probabilities)

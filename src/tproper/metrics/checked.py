@@ -51,7 +51,19 @@ IntArray = NDArray[np.int64]
 
 
 class SelectionWarning(UserWarning):
-    """Rows were checked in a way that what is known of them does not show: estimates from them may be biased."""
+    """Rows were checked in a way that what is known of them does not explain: estimates from them may be biased.
+
+    Examples
+    --------
+    >>> import warnings, numpy as np, tproper as tp
+    >>> labels = [0] * 500 + [1] * 500
+    >>> true = [0] * 100 + [-1] * 900  # checked where the label is 0, and nowhere else
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     found = tp.weak_prevalence(labels, true=np.array(true), num_classes=2)
+    >>> [w.category.__name__ for w in caught]
+    ['SelectionWarning']
+    """
 
 
 def guesses(columns: IntArray, true: IntArray, K: int) -> FloatArray:

@@ -50,6 +50,8 @@ MOST_FOR_TRANSITION = 0.01  # ... for rows that an estimated T is worth
 class PredictionSets:
     """A threshold for class probabilities, and how many of its sets hold the true class. Prints as sentences.
 
+    `conformal` makes it.
+
     Attributes
     ----------
     threshold : float
@@ -62,6 +64,14 @@ class PredictionSets:
         Classes in a set, in the mean over these rows.
     transition : str
         The T that all of it rests on.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> labels, p = [0] * 90 + [1] * 10, [[0.7, 0.3]] * 80 + [[0.6, 0.4]] * 20
+    >>> found = tp.conformal(p, labels, tp.identity(2), level=0.8)
+    >>> found.sets([[0.9, 0.1], [0.5, 0.5]]).shape
+    (2, 2)
     """
 
     threshold: float
@@ -122,11 +132,16 @@ def conformal(
 
     Parameters
     ----------
-    probabilities : (n, K) class probabilities of a model that has not seen these labels (held-out or cross-fitted)
+    probabilities : (n, K) class probabilities
+        Of a model that has not seen these labels (held-out or cross-fitted).
     labels : weak labels as the transition takes them
-    transition : Transition; the error of an estimated one makes sets larger and the interval wider
-    level : float in (0, 1)
-    reconstruction, prior, sample_weight, groups : as for `weak_accuracy`
+        One for each row.
+    transition : Transition or text
+        T; the error of an estimated one makes sets larger and the interval wider.
+    level : float
+        The share of sets that are to hold the true class, between 0 and 1.
+    reconstruction, prior, sample_weight, groups
+        As for `weak_accuracy`.
 
     Returns
     -------

@@ -18,10 +18,32 @@ LIMITS = (0.0, 1.0)
 
 @dataclass(frozen=True)
 class Calibration:
-    """A calibration curve and the error read off it. ``float()`` is the root-mean-square error.
+    """A calibration curve and the error read off it: ``float()`` is the root-mean-square error.
 
-    The curve has one entry per bin (top label), or per class and bin (class-wise): `edges`, `count`, `share`,
-    `confidence`, `accuracy` and `accuracy_stderr`; bins without examples hold NaN.
+    `weak_calibration` makes it. The curve has one entry per bin (top label), or per class and bin (class-wise); bins
+    without examples hold NaN.
+
+    Attributes
+    ----------
+    value : float
+        The root-mean-square calibration error; `interval` is its 95% interval.
+    squared_error : Score
+        Its square, unbiased: below 0 by chance where the model is well calibrated.
+    overconfidence : Score or None
+        Mean confidence minus accuracy; None when class-wise.
+    ece, ece_of_noise : float
+        The plain expected calibration error, which noise biases upwards, and what it would be of a perfectly calibrated
+        model with this noise.
+    edges, count, share, confidence, accuracy, accuracy_stderr : arrays
+        The curve.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> labels = [0] * 80 + [1] * 20
+    >>> curve = tp.weak_calibration(labels, [[0.9, 0.1]] * 100, tp.identity(2), bins=1)
+    >>> round(curve.overconfidence.value, 4)  # it says 0.9 and is right in 0.8
+    0.1
     """
 
     kind: Literal["top label", "class-wise"]

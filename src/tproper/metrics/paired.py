@@ -27,7 +27,24 @@ ScoreName = Literal["accuracy", "log_loss", "brier"]
 class PairedTest(Score):
     """Score of model a minus score of model b on the same examples: a `Score`, whose value is the difference.
 
-    With an estimated T the interval and the p-value include T's own error.
+    `paired_test` makes it. With an estimated T the interval and the p-value include T's own error.
+
+    Attributes
+    ----------
+    value, stderr, interval
+        The difference, its standard error and its 95% interval.
+    p_value : float
+        Two-sided, of the hypothesis that both are equally good.
+    better : "a", "b" or None
+        Which one is better; None where the interval holds 0.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> labels = [0, 1] * 50
+    >>> test = tp.paired_test(labels, labels, [0] * 100, tp.symmetric_noise(2, 0.1), score="accuracy")
+    >>> test.better, test.p_value < 0.001
+    ('a', True)
     """
 
     p_value: float = 1.0  # two-sided, of the hypothesis that both are equally good
@@ -79,11 +96,32 @@ def paired_test(
 
     Parameters
     ----------
-    a, b : (n, K) class probabilities; for ``score="accuracy"`` predicted classes (n,) will do
-    score : "log_loss" and "brier" (lower is better), "accuracy" (higher is better)
+    labels : weak labels as the transition takes them
+        One for each example.
+    a, b : (n, K) class probabilities
+        For ``score="accuracy"`` predicted classes (n,) will do.
+    transition : Transition, text or None
+        T; None where `true` is given.
+    score : "log_loss", "brier" or "accuracy"
+        Lower is better for the first two, higher for the last.
+    reconstruction, prior, sample_weight, groups
+        As for `weak_accuracy`.
     true : (n,) classes, -1 or None where unknown, optional
         Rows that somebody has checked: their scores, made precise by all labels, decide, whatever T is (it may be
         None). Accuracies differ only where predictions do, which is known of all rows.
+
+    Returns
+    -------
+    PairedTest
+        `value` (a minus b), `interval`, `p_value` and `better`.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> labels = [0, 1] * 50
+    >>> good, bad = [[0.8, 0.2], [0.2, 0.8]] * 50, [[0.6, 0.4]] * 100
+    >>> tp.paired_test(labels, good, bad, tp.symmetric_noise(2, 0.1)).better
+    'a'
     """
     checks.choice(score, "score", ("accuracy", "log_loss", "brier"))
     if true is not None:

@@ -20,11 +20,29 @@ class Score:
     Two numbers, because no one number serves both purposes. `value` is the unbiased estimate, which chance can carry
     past what is possible (an accuracy of 1.02): averages over folds, seeds and blocks need it as it is, since cutting
     it off would make every average too small. `shown` is the nearest possible value, which is what a reader wants:
-    it is what prints and what `to_dict` calls "value" (the other is "unbiased" there). `interval` lies in the possible
-    range and holds `shown`; of a score that is not informative it is the whole range, and promises nothing.
+    it is what prints and what `to_dict` calls "value" (the other is "unbiased" there).
 
-    With an estimated T, `stderr` and `interval` include T's own error: `stderr_transition` is its part of the
-    standard error, `from_transition` says by what share the interval would be narrower if T were known.
+    Attributes
+    ----------
+    value, stderr : float
+        The estimate and its standard error.
+    interval : (float, float)
+        The 95% interval, in the possible range; it holds `shown`. Of a score that is not informative it is the whole
+        range, and promises nothing.
+    n : int
+        How many examples it comes from.
+    informative : bool
+        Whether it says anything; the `note` says why not.
+    stderr_transition, from_transition : float
+        With an estimated T: its part of the standard error, and by what share the interval would be narrower if T were
+        known.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> score = tp.weak_accuracy([0, 0, 0, 1] * 25, [0] * 100, tp.identity(2))
+    >>> print(score)
+    accuracy 0.75 (95% interval 0.657 to 0.8245, n = 100)
     """
 
     name: str

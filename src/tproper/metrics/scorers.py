@@ -158,22 +158,30 @@ def weak_scorer(
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
 ) -> WeakScorer:
-    """A scorer for scikit-learn's ``scoring=``: model selection by cross-validation on weak labels.
+    """A scorer for scikit-learn's ``scoring=``: models are selected by cross-validation on weak labels.
 
     ``GridSearchCV(model, grid, scoring=tp.weak_scorer("log_loss", T)).fit(X, weak_labels)``. Higher is
     better, so that losses are negated. Probabilities come from ``predict_proba``, whose columns
     must be the true classes in order.
 
-    "log_loss" is the log loss of the weak label under ``T p`` (`forward_risk`), which equals the log loss at T = I. The
+    "log_loss" is the log loss of the weak label under ``T p``, which equals the log loss at T = I. The
     unbiased estimate of the log loss (`weak_log_loss`) has no lower bound on a sample: choosing the best of many models
     by it picks those that run away (a "loss" below zero), and the forward risk cannot. It needs no R, so that
     `reconstruction` and `prior` do not change it.
 
     Parameters
     ----------
-    name : "accuracy", "balanced_accuracy", "log_loss" or "brier" ("neg_log_loss" and "neg_brier" mean the same)
-    transition : Transition, optional for a `WeakLabelClassifier` (or a pipeline or search that ends in one)
+    name : str
+        "accuracy", "balanced_accuracy", "log_loss" or "brier" ("neg_log_loss" and "neg_brier" mean the same).
+    transition : Transition or text, optional for a `WeakLabelClassifier` (or a pipeline or search that ends in one)
         Without it the T of each fit is used; where the fit estimates it, every fold is scored by a T of its own.
+    reconstruction, prior
+        As for `weak_accuracy`.
+
+    Returns
+    -------
+    callable
+        ``scorer(estimator, X, weak_labels)`` gives a number.
 
     Examples
     --------
@@ -182,6 +190,8 @@ def weak_scorer(
     >>> X, y = np.arange(20.0)[:, None], np.arange(20) // 10
     >>> scorer = tp.weak_scorer("log_loss")
     >>> scores = cross_val_score(tp.WeakLabelClassifier("symmetric:0.1"), X, y, scoring=scorer, cv=2)
+    >>> scores.shape
+    (2,)
     """
     checks.choice(name, "name", NAMES)
     if transition is not None and not isinstance(transition, Transition):

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks, group_codes, warn
 from ..errors import InputError
-from ..transitions import Encoded, LabelSpace, Transition, is_estimated
+from ..transitions import Encoded, LabelSpace, Transition
 from .checked import CheckedRows, IntArray, Result, SelectionWarning
 from .inputs import Sample, predictions_of, probabilities_of, weights_of
 from .known import known_classes
@@ -235,7 +235,7 @@ def _with_T(rows: Rows, result: Result, weak: Weak, each: FloatArray) -> tuple[R
     T = rows.transition
     if T is None or rows.weights is not None:
         return result, ""
-    if is_estimated(T):
+    if T.estimated:
         return result, "T was estimated, perhaps from these rows, and is not used for this score"
     try:
         alone = weak()

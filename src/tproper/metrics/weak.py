@@ -57,30 +57,51 @@ def weak_accuracy(
     groups: ArrayLike | None = None,
     true: ArrayLike | None = None,
 ) -> Score:
-    """Accuracy from weak labels: the mean of ``r_i[prediction_i]``.
+    """Accuracy from weak labels alone: the mean of ``r_i[prediction_i]``, with the target ``r_i = R e_{y_i}``.
 
     The value is unbiased, hence may pass 1 by chance; what is printed and the interval do not. With clean labels
-    (``tp.identity(K)``) it is the accuracy, and the interval is Wilson's (at one count mended: `statistics`).
+    (``tp.identity(K)``) it is the accuracy, and the interval is Wilson's.
 
     Parameters
     ----------
-    labels : weak labels as the transition takes them (indices, candidate masks or sets, (source, label) pairs)
+    labels : weak labels as the transition takes them
+        Indices, names, candidate masks or sets, (source, label) pairs.
     predictions : (n,) predicted classes
-    transition : Transition; an `EstimatedTransition` widens the interval by its own error
-    reconstruction, prior : how to choose R; see `Transition.reconstruction`. Several scores by one estimated T take a
-        fraction of the time if R is made once and given to each: they then share the draws of T, and say the same
+    transition : Transition, text or None
+        T. An `EstimatedTransition` widens the interval by its own error. None where `true` is given.
+    reconstruction : str or Reconstruction
+        How to choose R; see `Transition.reconstruction`. Several scores by one estimated T take a fraction of the time
+        if R is made once and given to each: they then share the draws of T.
+    prior : (K,) array, optional
+        Class shares for which R is to have the least variance.
     sample_weight : (n,) array, optional
-    groups : (n,) array, optional; rows of one group (of one person, document, item) are not independent: the standard
-        error then comes from the sums of groups, and the degrees of freedom from their number
+        A row of weight 0 counts as if it had not been passed.
+    groups : (n,) array, optional
+        Rows of one group (of one person, document, item) are not independent: the standard error then comes from the
+        sums of groups, and the degrees of freedom from their number.
     true : (n,) classes, -1 or None where unknown, optional
-        Rows that somebody has checked: their scores and all labels are united (`united`), and T, which may then be
-        None, is used where it is known alone. Assumes that rows were checked at random, or by their labels and the
-        predictions alone: the score's note says what was found.
+        Rows that somebody has checked: they and all labels are used together, and T is used where it is known alone.
+        Assumes that rows were checked at random, or by their labels and the predictions alone: the score's note says
+        what was found.
+
+    Returns
+    -------
+    Score
+        Its `value`, standard error `stderr` and 95% `interval`; prints as one line.
 
     Raises
     ------
     NotReconstructibleError
-        T has no left inverse, as for every score of classes from weak labels.
+        T has no left inverse, so no score of classes follows from its labels.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> labels = [0] * 40 + [1] * 10 + [1] * 40 + [0] * 10  # a tenth of them wrong
+    >>> predictions = [0] * 50 + [1] * 50  # 80 % of them agree with the labels
+    >>> score = tp.weak_accuracy(labels, predictions, tp.symmetric_noise(2, 0.1))
+    >>> round(score.value, 4), score.interval[0] < 0.875 < score.interval[1]
+    (0.875, True)
     """
     if true is not None:
         rows = united.Rows.read(labels, true, transition, sample_weight, groups)
@@ -148,11 +169,48 @@ def weak_log_loss(
     groups: ArrayLike | None = None,
     true: ArrayLike | None = None,
 ) -> Score:
-    """Log loss (natural logarithm) from weak labels: the mean of ``<r_i, -log q_i>``.
+    """Log loss (natural logarithm) from weak labels alone: the mean of ``<r_i, -log q_i>``.
 
     Nothing is clipped: where a class has probability 0 and the weak label does not fix its target at 0, the
     estimate is infinite, and the note says so. Where no label has met such a class yet, the next one may: the interval
-    then has no upper end. `true`: as for `weak_accuracy`.
+    then has no upper end.
+
+    Parameters
+    ----------
+    labels : weak labels as the transition takes them
+        Indices, names, candidate masks or sets, (source, label) pairs.
+    probabilities : (n, K) class probabilities
+        Of a model that has not seen these labels.
+    transition : Transition, text or None
+        T. An `EstimatedTransition` widens the interval by its own error. None where `true` is given.
+    reconstruction : str or Reconstruction
+        How to choose R; see `Transition.reconstruction`. Several scores by one estimated T take a fraction of the time
+        if R is made once and given to each: they then share the draws of T.
+    prior : (K,) array, optional
+        Class shares for which R is to have the least variance.
+    sample_weight : (n,) array, optional
+        A row of weight 0 counts as if it had not been passed.
+    groups : (n,) array, optional
+        Rows of one group (of one person, document, item) are not independent: the standard error then comes from the
+        sums of groups, and the degrees of freedom from their number.
+    true : (n,) classes, -1 or None where unknown, optional
+        Rows that somebody has checked: they and all labels are used together, and T is used where it is known alone.
+        Assumes that rows were checked at random, or by their labels and the predictions alone: the score's note says
+        what was found.
+
+    Returns
+    -------
+    Score
+        Its `value`, standard error `stderr` and 95% `interval`; prints as one line.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> labels = [0] * 40 + [1] * 10 + [1] * 40 + [0] * 10  # a tenth of them wrong
+    >>> probabilities = [[0.8, 0.2]] * 50 + [[0.2, 0.8]] * 50
+    >>> score = tp.weak_log_loss(labels, probabilities, tp.symmetric_noise(2, 0.1))
+    >>> round(score.value, 4)  # -(0.875 log 0.8 + 0.125 log 0.2)
+    0.3964
     """
     if true is not None:
         rows = united.Rows.read(labels, true, transition, sample_weight, groups, _width(probabilities))
@@ -192,9 +250,46 @@ def weak_brier(
     groups: ArrayLike | None = None,
     true: ArrayLike | None = None,
 ) -> Score:
-    """Brier score ``||q - e_z||^2`` (0 to 2) from weak labels.
+    """Brier score ``||q - e_z||^2`` (0 to 2) from weak labels alone: the mean of ``sum_z r_i[z] ||q_i - e_z||^2``.
 
-    For two classes this is twice the binary convention ``(q_1 - z)^2``. `true`: as for `weak_accuracy`.
+    For two classes this is twice the binary convention ``(q_1 - z)^2``.
+
+    Parameters
+    ----------
+    labels : weak labels as the transition takes them
+        Indices, names, candidate masks or sets, (source, label) pairs.
+    probabilities : (n, K) class probabilities
+        Of a model that has not seen these labels.
+    transition : Transition, text or None
+        T. An `EstimatedTransition` widens the interval by its own error. None where `true` is given.
+    reconstruction : str or Reconstruction
+        How to choose R; see `Transition.reconstruction`. Several scores by one estimated T take a fraction of the time
+        if R is made once and given to each: they then share the draws of T.
+    prior : (K,) array, optional
+        Class shares for which R is to have the least variance.
+    sample_weight : (n,) array, optional
+        A row of weight 0 counts as if it had not been passed.
+    groups : (n,) array, optional
+        Rows of one group (of one person, document, item) are not independent: the standard error then comes from the
+        sums of groups, and the degrees of freedom from their number.
+    true : (n,) classes, -1 or None where unknown, optional
+        Rows that somebody has checked: they and all labels are used together, and T is used where it is known alone.
+        Assumes that rows were checked at random, or by their labels and the predictions alone: the score's note says
+        what was found.
+
+    Returns
+    -------
+    Score
+        Its `value`, standard error `stderr` and 95% `interval`; prints as one line.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> labels = [0] * 40 + [1] * 10 + [1] * 40 + [0] * 10  # a tenth of them wrong
+    >>> probabilities = [[0.8, 0.2]] * 50 + [[0.2, 0.8]] * 50
+    >>> score = tp.weak_brier(labels, probabilities, tp.symmetric_noise(2, 0.1))
+    >>> round(score.value, 4)  # 0.875 0.08 + 0.125 1.28
+    0.23
     """
     if true is not None:
         rows = united.Rows.read(labels, true, transition, sample_weight, groups, _width(probabilities))

@@ -54,10 +54,30 @@ def floating(v: Tensor, name: str) -> Tensor:
 
 
 class Potential(ABC):
-    """A closed convex F on 1^perp with ``F(v) - max v`` bounded from below (Condition 1 of Theorem 5).
+    """What a proper loss is made of: a closed convex F of centred scores, ``F(v) - max v`` bounded below (Theorem 5).
 
-    `domain` says where F* is finite: on the ``"simplex"`` only, or on the whole ``"affine"`` hull of it. It
-    decides whether every backward loss made of F is bounded (Proposition 14).
+    The loss of class z is ``F(v) - v_z``, and the probabilities are F's gradient, the `link`. `domain` says where the
+    conjugate F* is finite: on the ``"simplex"`` alone, or on its whole ``"affine"`` hull, where every backward loss
+    made of F is bounded (Proposition 14). This is the base class: use `LogSumExp`, `Brier`, ..., or `ConvexPotential`
+    for your own.
+
+    Attributes
+    ----------
+    name : str
+        What messages call it.
+    domain : "simplex" or "affine"
+        Where F* is finite.
+    strictly_proper : bool
+        Whether only the true probabilities have the least loss.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> F, v = tp.LogSumExp(), torch.tensor([1.0, 0.0, -1.0])
+    >>> isinstance(F, tp.Potential)
+    True
+    >>> bool(torch.allclose(F.link(v), v.softmax(0)))
+    True
     """
 
     name: str
@@ -135,7 +155,7 @@ class Potential(ABC):
 
     def _link(self, v: Tensor) -> Tensor:
         """Gradient of F at centred scores, summing to one; by autograd where no formula is given."""
-        if tracing.transformed():
+        if tracing.transformation():
             return normalised(torch.func.grad(lambda x: self._value(x).sum())(v))
         with torch.enable_grad():
             x = v if v.requires_grad else v.detach().requires_grad_()
@@ -210,7 +230,25 @@ class Squeezed(Potential):
 
     Link: ``grad F(v) + (k alpha/2) |v|^(alpha-1) sgn v``, re-centred to sum to one; softmax is *not* it. For
     alpha > 1 and k > 0 the conjugate is finite on the whole affine hull, so every backward loss is bounded. For
-    alpha = 1 it is finite on the base's domain widened by the box [-k/2, k/2]^K.
+    alpha = 1 it is finite on the base's domain widened by the box [-k/2, k/2]^K. ``F.squeezed(k, alpha)`` makes one.
+
+    Parameters
+    ----------
+    base : Potential
+        F.
+    k, alpha : float
+        k >= 0, alpha >= 1.
+    allow_improper : bool
+        Take an alpha below 1, for study: squeezing is not convex there, and the loss is not proper.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> F = tp.LogSumExp().squeezed(1.0, 2.0)
+    >>> F.link(torch.tensor([1.0, -1.0])).round(decimals=4)
+    tensor([ 1.8808, -0.8808])
+    >>> F.probabilities(torch.tensor([1.0, -1.0]))
+    tensor([1., 0.])
     """
 
     def __init__(self, base: Potential, k: float, alpha: float, allow_improper: bool = False) -> None:

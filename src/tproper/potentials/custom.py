@@ -23,7 +23,7 @@ LAST_BARRIER = 9e-14  # of the interior-point method behind `BayesRisk`: p is th
 
 
 class ConvexPotential(Potential):
-    """A convex F on centred scores, ``F(v): (..., K) -> (...)``, written in torch.
+    """A potential of your own: a convex F on centred scores, ``F(v): (..., K) -> (...)``, written in torch.
 
     Parameters
     ----------
@@ -37,6 +37,15 @@ class ConvexPotential(Potential):
         Where F* is finite: "affine" if F grows faster than linearly, "simplex" if it grows like max v.
     strictly_proper : bool
         Whether F* is strictly convex on the simplex: so for every differentiable F whose gradients fill its interior.
+    name : str
+        What messages call it.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> quartic = tp.ConvexPotential(lambda v: v.pow(4).sum(-1) / 4, domain="affine", name="quartic")
+    >>> bool(tp.BackwardLoss(tp.complementary(3), quartic).certify().lower_bounded)
+    True
     """
 
     evidence: Literal["exact", "numerical"] = "numerical"
@@ -109,7 +118,7 @@ class ConvexPotential(Potential):
 
 
 class BayesRisk(Potential):
-    """A proper loss given by its negative Bayes risk S on the simplex: ``F(v) = max_p <p, v> - S(p)``.
+    """A potential of your own, given by the negative Bayes risk S of a proper loss: ``F(v) = max_p <p, v> - S(p)``.
 
     The Savage representation (Theorem 4) writes the same loss on probabilities,
     ``l(q, z) = -S'(q)_z + <q, S'(q)> - S(q)``; `savage_losses` gives that, and the two agree: ``l(q, z) = F(v) - v_z``
@@ -119,6 +128,18 @@ class BayesRisk(Potential):
     ----------
     function : callable
         S(p): (..., K) -> (...), convex on the simplex and twice differentiable inside it, written in torch.
+    strictly_proper : bool
+        Whether S is strictly convex.
+    name : str
+        What messages call it.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> risk = tp.BayesRisk(lambda p: (p * p.log()).sum(-1), name="Shannon")
+    >>> q = torch.tensor([[0.25, 0.75]], dtype=torch.float64)
+    >>> bool(torch.allclose(risk.savage_losses(q), -q.log()))  # the log score
+    True
     """
 
     domain: Domain = "simplex"

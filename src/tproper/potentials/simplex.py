@@ -18,7 +18,17 @@ from .dual import dual_side
 
 
 class LogSumExp(Separable):
-    """``F(v) = log sum_z exp v_z``: cross entropy. Link: softmax. ``F*(p) = sum p log p``."""
+    """Cross entropy: ``F(v) = log sum_z exp v_z``. The link is softmax, and ``F*(p) = sum p log p``.
+
+    Examples
+    --------
+    >>> import math, torch, tproper as tp
+    >>> F = tp.LogSumExp()
+    >>> round(F.value(torch.zeros(3)).item() - math.log(3), 5)
+    0.0
+    >>> F.link(torch.tensor([0.0, math.log(3)])).round(decimals=4)
+    tensor([0.2500, 0.7500])
+    """
 
     name = "log-sum-exp"
     domain: Domain = "simplex"
@@ -106,10 +116,23 @@ _traced_entmax.register_autograd(_entmax_backward, setup_context=_keep_entmax)
 
 
 class Tsallis(SparsePotential):
-    """Tsallis entropies, ``F*(p) = (sum p^a - 1) / (a (a - 1))``, a > 0; a -> 1 is log-sum-exp, a = 2 sparsemax.
+    """Tsallis entropies: ``F*(p) = (sum p^a - 1) / (a (a - 1))``. a -> 1 is log-sum-exp, a = 2 sparsemax.
 
-    Link: ``p_z = ((a-1)(v_z - lambda))_+^(1/(a-1))`` with lambda such that it sums to one. For a > 1 it is sparse.
-    For large a, v^(1/(a-1)) is nearly a step: bounds of the squeezed potential are then found by roots within roots.
+    Link: ``p_z = ((a-1)(v_z - lambda))_+^(1/(a-1))`` with lambda such that it sums to one. For a > 1 it has zeros. For
+    large a, ``v^(1/(a-1))`` is nearly a step: bounds of the squeezed potential are then found by roots within roots.
+
+    Parameters
+    ----------
+    a : float
+        From above 0 to 64, other than 1.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> p = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
+    >>> F = tp.Tsallis(1.5)
+    >>> bool(torch.allclose(F.link(F.inverse_link(p)), p))
+    True
     """
 
     def __init__(self, a: float) -> None:
@@ -173,11 +196,23 @@ class QuadraticPotential(SparsePotential):
 
 
 class Brier(QuadraticPotential):
-    """The Brier score, loss ``||q - e_z||^2``, ``F*(p) = ||p||^2 - 1``.
+    """The Brier score: the loss is ``||q - e_z||^2``, and ``F*(p) = ||p||^2 - 1``.
 
-    ``domain="affine"`` takes the conjugate over all p that sum to one: ``F(v) = ||v||^2/4 + 1 - 1/K``, link
-    ``1/K + v/2``; every backward loss made of it is bounded, whatever R. ``domain="simplex"`` restricts p to the
-    simplex: link ``projection(v/2)``, the same loss at probabilities, bounded only for targets in the simplex.
+    Parameters
+    ----------
+    domain : "affine" or "simplex"
+        "affine" takes the conjugate over all p that sum to one: ``F(v) = ||v||^2/4 + 1 - 1/K``, link ``1/K + v/2``;
+        every backward loss made of it is bounded, whatever R. "simplex" restricts p to the simplex: link
+        ``projection(v/2)``, the same loss at probabilities, bounded only for targets in the simplex.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> F = tp.Brier()
+    >>> F.link(torch.tensor([0.5, -0.5]))
+    tensor([0.7500, 0.2500])
+    >>> bool(tp.BackwardLoss(tp.complementary(3), F).certify().lower_bounded)
+    True
     """
 
     scale = 1.0
@@ -203,19 +238,39 @@ def _present(v: Tensor) -> Tensor:
 
 
 class Sparsemax(QuadraticPotential):
-    """Half a Brier score on the simplex, ``F*(p) = (||p||^2 - 1)/2``; link: projection of v. Tsallis with a = 2."""
+    """Half a Brier score on the simplex: ``F*(p) = (||p||^2 - 1)/2``. The link is the projection of v, which has zeros.
+
+    It is `Tsallis` with a = 2.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> tp.Sparsemax().link(torch.tensor([1.0, 0.5, -1.0]))
+    tensor([0.7500, 0.2500, 0.0000])
+    """
 
     name = "sparsemax"
     scale = 0.5
 
 
 class Spherical(Potential):
-    """The spherical score, loss ``1 - q_z / ||q||``, ``F*(p) = ||p|| - 1``.
+    """The spherical score: the loss is ``1 - q_z / ||q||``, and ``F*(p) = ||p|| - 1``.
 
-    ``domain="affine"``: ``F(v) = 1 - sqrt((1 - ||v||^2)/K)`` on the ball ||v|| <= 1, ``inf`` outside, where there is no
-    link (it is NaN) and `probabilities` are their limit at the surface, all on the largest score: keep scores inside
-    the ball. ``domain="simplex"``: ``F(v) = 1 + tau`` with ``sum (v_z - tau)_+^2 = 1``, finite everywhere, link
-    ``(v - tau)_+`` normalised.
+    Parameters
+    ----------
+    domain : "affine" or "simplex"
+        "affine": ``F(v) = 1 - sqrt((1 - ||v||^2)/K)`` on the ball ||v|| <= 1, ``inf`` outside, where there is no link
+        (it is NaN) and `probabilities` are their limit at the surface, all on the largest score: keep scores inside the
+        ball. "simplex": ``F(v) = 1 + tau`` with ``sum (v_z - tau)_+^2 = 1``, finite everywhere, link ``(v - tau)_+``
+        normalised.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> F = tp.Spherical("simplex")
+    >>> v = F.inverse_link(torch.tensor([0.6, 0.4], dtype=torch.float64))
+    >>> F.link(v).round(decimals=4).tolist()
+    [0.6, 0.4]
     """
 
     def __init__(self, domain: Domain = "affine") -> None:
@@ -262,9 +317,15 @@ class Spherical(Potential):
 
 
 class Max(Separable):
-    """``F(v) = max_z v_z``: the smallest potential there is, proper and not strictly proper. ``F* = 0`` on the simplex.
+    """``F(v) = max_z v_z``: the smallest potential there is, proper but not strictly proper. ``F* = 0`` on the simplex.
 
     Its loss tells only which class is the likeliest; the link spreads evenly over ties.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> tp.Max().link(torch.tensor([2.0, 2.0, 0.0]))
+    tensor([0.5000, 0.5000, 0.0000])
     """
 
     name = "max"

@@ -29,6 +29,13 @@ def read_table(data: Any) -> Table:
     -------
     Table
         ``.names``, ``.rows`` (where they are known without reading everything), ``.batches(columns)``.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> table = tp.read_table({"x": [1.0, 2.0], "label": ["a", "b"]})
+    >>> table.names, table.rows
+    (['x', 'label'], 2)
     """
     if isinstance(data, Table):
         return data

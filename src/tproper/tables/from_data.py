@@ -81,7 +81,7 @@ class Estimate:
 
 @told
 def estimate_table(data: Any, source: str, **options: Any) -> Estimate:
-    """T of a table's weak labels, as `tproper estimate` finds it.
+    """T of a table's weak labels, as the command ``tproper estimate`` finds it.
 
     Parameters
     ----------
@@ -107,6 +107,14 @@ def estimate_table(data: Any, source: str, **options: Any) -> Estimate:
     Estimate
         ``.transition``, ``.classes``, ``.annotators``, ``.text``; ``.save(path)`` writes the file that
         ``train --transition`` and `tproper.TableModel.fit` take, names included.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> table = {"label": ["a"] * 40 + ["b"] * 60, "truth": ["a"] * 35 + ["b"] * 60 + ["a"] * 5}
+    >>> found = tp.estimate_table(table, "clean", label="label", true_label="truth")
+    >>> found.classes, found.transition.matrix().round(1).tolist()
+    (['a', 'b'], [[0.9, 0.1], [0.1, 0.9]])
     """
     return estimate_columns(read_table(data), EstimateOptions(source=str(source), **options))
 
@@ -157,7 +165,7 @@ def draw(estimate: Estimate, path: Path, since: Mark | str) -> bool:
     """T as a heat map with intervals, one for each annotator (of the first twelve); whether it could be drawn."""
     T = estimate.transition
     parts = T.separate or [T]
-    if not can_draw() or any(t.per_class_labels for t in parts):
+    if not can_draw() or any(t.label_shape for t in parts):
         return False
     titles = estimate.annotators or ["P(label | class), with 95% intervals"]
     maps = [compute_transition_map(t, estimate.classes, n) for t, n in zip(parts, titles, strict=True)][:MOST_MAPS]

@@ -35,9 +35,6 @@ class TableModel(Trained):
 
     `fit` does what the command ``tproper train`` does, with the same numbers, and `save` writes the same folder.
 
-    >>> model = tp.TableModel.fit("weak.csv", "complementary", label="weak_label")
-    >>> model.save("model"); model.predict_proba(frame)
-
     Attributes
     ----------
     estimator : WeakLabelClassifier
@@ -46,6 +43,15 @@ class TableModel(Trained):
         The table's columns, classes and transition.
     facts : dict
         What was counted and found in training, ready for JSON (empty after `load`).
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> x = np.linspace(-1, 1, 200)
+    >>> table = {"x": x, "verdict": np.where(x > 0, "good", "bad")}
+    >>> model = tp.TableModel.fit(table, "symmetric:0.1", label="verdict")
+    >>> model.predict_proba({"x": [-0.9, 0.9]}).argmax(axis=1).tolist()
+    [0, 1]
     """
 
     def __init__(

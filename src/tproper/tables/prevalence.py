@@ -32,7 +32,7 @@ class PrevalenceOptions(LabelOptions):
 
 @told
 def prevalence_table(data: Any, **options: Any) -> Prevalence:
-    """Shares of the classes in the population that a table's weak labels come from, as `tproper prevalence` prints.
+    """Shares of the classes in the population that a table's weak labels come from, as ``tproper prevalence`` prints.
 
     Parameters
     ----------
@@ -49,6 +49,14 @@ def prevalence_table(data: Any, **options: Any) -> Prevalence:
     -------
     Prevalence
         With the names of the classes; see `tproper.weak_prevalence`.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> table = {"judge": ["good"] * 700 + ["bad"] * 300}
+    >>> found = tp.prevalence_table(table, label="judge", transition="symmetric:0.2")
+    >>> found.classes, found.value.round(3).tolist()
+    (['bad', 'good'], [0.167, 0.833])
     """
     asked = PrevalenceOptions(**options)
     columns = label_columns(read_table(data), asked)

@@ -186,7 +186,7 @@ def simulate(
     classes: Names = None,
     source_column: str | None = None,
 ) -> Simulated:
-    """Weaken a clean table: a weak label for every row in place of its true class, as `tproper simulate` does.
+    """Weaken a clean table: a weak label for every row in place of its true class, as ``tproper simulate`` does.
 
     Parameters
     ----------
@@ -204,6 +204,20 @@ def simulate(
     column, keep_true, classes, source_column
         The name of the new column; whether the true classes stay; the classes in the order of T; the name of a new
         column that says which source a label is from.
+
+    Returns
+    -------
+    Simulated
+        ``.table`` (of Arrow; ``.to_pandas()``) where no file was written, ``.counts`` of the labels and
+        ``.transition``.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> clean = {"x": [1.0, 2.0, 3.0], "animal": ["cat", "dog", "cat"]}
+    >>> weak = tp.simulate(clean, "symmetric:0.3", label="animal", seed=0)
+    >>> weak.table.column_names
+    ['x', 'weak_label']
     """
     plan = Weakening(
         label=label, transition=transition, seed=seed, column=column, keep_true=keep_true, classes=classes,

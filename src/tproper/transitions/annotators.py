@@ -100,11 +100,6 @@ class AnnotatorTransition(Transition):
         """T of each annotator."""
         return self.transitions
 
-    @property
-    def estimated(self) -> bool:
-        """Whether that of an annotator was."""
-        return any(t.estimated for t in self.transitions)
-
     def draws_of_posterior(self, count: int, seed: int | np.random.SeedSequence = 0) -> FloatArray | None:
         """Products of draws, for the complete rows of answers, which must be few enough to be listed."""
         parts = drawn_parts(self.transitions, count, seed)
@@ -130,6 +125,16 @@ class AnnotatorTransition(Transition):
     def answer_sizes(self) -> list[int] | None:
         """How many labels each annotator has."""
         return list(self.sizes)
+
+    @property
+    def share_shape(self) -> tuple[int, ...]:
+        """A row for each annotator, as long as the longest."""
+        return (len(self.sizes), max(self.sizes))
+
+    @property
+    def table_rows(self) -> int:
+        """Those of all annotators."""
+        return sum(self.sizes)
 
     def spoken(self, shares: Tensor) -> Tensor:
         """Shares (..., m, M) of answers, checked; silence that is an answer is a share of one."""
@@ -430,12 +435,32 @@ class CompleteReconstruction(DenseReconstruction):
 
 
 def annotators(transitions: Iterable[Transition], rho: float = 0.0) -> AnnotatorTransition:
-    """Several answers per example, independent given its class: labels are (n, m) integers, -1 = no answer.
+    """Several answers per example, independent given its class: labels are (n, m) integers, -1 for no answer.
 
     ``T[(y_1, ..., y_m), z] = prod_a T_a[y_a, z]`` over the annotators who answered. A row without any answer says
-    nothing. For one label per example, from one of several sources, see `multi_source`. `rho`, from 0 to 1, says
-    how much answers depend on each other after all (`tp.estimate_annotators` estimates it): scores by such answers
-    carry a note.
+    nothing. For one label per example, from one of several sources, see `multi_source`.
+
+    Parameters
+    ----------
+    transitions : list of Transition
+        One for each annotator.
+    rho : float
+        From 0 to 1: how much answers depend on each other after all (`estimate_annotators` estimates it). Scores from
+        such answers carry a note.
+
+    Returns
+    -------
+    AnnotatorTransition
+        Its losses and targets never list the combinations of answers.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> T = tp.annotators([tp.symmetric_noise(2, 0.1), tp.symmetric_noise(2, 0.2)])
+    >>> T.reconstruction().targets([[0, 0], [0, 1], [-1, 0]]).numpy().round(2)
+    array([[ 1.18, -0.18],
+           [ 0.77,  0.23],
+           [ 1.33, -0.33]])
     """
     parts = list(transitions) if isinstance(transitions, Iterable) else []
     if not parts:

@@ -13,6 +13,7 @@ one-hot vector of z, and it may have negative entries.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -71,18 +72,25 @@ class Transition(LabelKind):
         Names of the M weak labels. Sets of class indices say that labels are candidate sets (then the
         ambiguity degree is known); tuples are (source, label) pairs. Default: 0 .. M-1, or the index of a pandas table.
 
-    Examples
-    --------
-    >>> import tproper as tp
-    >>> T = tp.Transition([[0.9, 0.3], [0.1, 0.7]]).named(["spam", "ham"])
-    >>> T.labels.encode(["ham", "spam"]).tolist()
-    [1, 0]
+    Attributes
+    ----------
+    num_classes, num_weak_labels : int
+        K and M.
+    weak_labels : list
+        The names of the weak labels, in the order of T's rows.
 
     Notes
     -----
     A structure is a subclass that sets `num_classes` and `num_weak_labels` and gives `matrix` and `draw`; everything
     else follows from the matrix, and may be given a closed form: `rows` and `tables` (what losses work with),
     `left_inverse` (its R), `encode`, `diagnose`, `signature`, `gram`, `log_row_maxima`.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> T = tp.Transition([[0.9, 0.3], [0.1, 0.7]]).named(["spam", "ham"])
+    >>> T.labels.encode(["ham", "spam"]).tolist()
+    [1, 0]
     """
 
     num_classes: int
@@ -162,6 +170,26 @@ class Transition(LabelKind):
         """The shape of one encoded label: () for an index, (K,) for a mask, (m,) for the answers of m annotators."""
         return (self.num_classes,) if self.per_class_labels else ()
 
+    @property
+    def label_dtype(self) -> torch.dtype:
+        """The type of encoded labels: whole numbers, or booleans where they are masks."""
+        return torch.bool if self.per_class_labels else torch.int64
+
+    @property
+    def share_shape(self) -> tuple[int, ...]:
+        """The shape of one soft label: shares of M labels, or of those of each annotator."""
+        return (self.num_weak_labels,)
+
+    @property
+    def table_rows(self) -> int:
+        """How many rows the tables have that T is made of: those of all annotators together, else M."""
+        return self.num_weak_labels
+
+    @property
+    def vacuous(self) -> Tensor | None:
+        """The encoded label that rules no class out, the set of all classes, where labels are sets; else None."""
+        return torch.ones(self.num_classes, dtype=torch.bool) if self.per_class_labels else None
+
     def matrix(self) -> FloatArray:
         """T as a float64 array (M, K)."""
         raise NotImplementedError(f"{type(self).__name__}: a structure of T has a matrix, or says that it is too large")
@@ -174,7 +202,7 @@ class Transition(LabelKind):
         """Weak labels in their canonical tensor form, checked."""
         if isinstance(labels, SoftLabels):
             return labels.of(self, device)
-        if self.positive_unlabeled:
+        if self._label_kind == POSITIVE_UNLABELED:
             labels = checks.positive_unlabeled_labels(labels)
         elif isinstance(labels, Sequence) and len(labels) and isinstance(labels[0], Set) and self._labels_are_sets():
             labels = self.named(None).labels.encode(labels, "labels")
@@ -236,10 +264,7 @@ class Transition(LabelKind):
         """
         if not isinstance(other, Transition):
             return False
-        ours, theirs = ((t.num_classes, t.num_weak_labels, t.label_form) for t in (self, other))
-        if ours != theirs:
-            return False
-        a, b = self.signature(), other.signature()
+        a, b = self.fingerprint(), other.fingerprint()
         return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-12, atol=0))
 
     def names_for(self, classes: list[Any]) -> list[Any] | None:
@@ -279,11 +304,13 @@ class Transition(LabelKind):
     @property
     def estimated(self) -> bool:
         """Whether T, or that of a source or an annotator, was estimated."""
-        return self.posterior is not None
+        return self.posterior is not None or any(t.estimated for t in (*self.sources, *self.separate))
 
-    def drawn_confusions(self, reconstruction: Reconstruction, count: int) -> FloatArray | None:
-        """``R T_s`` (S, K, K) of draws of T in closed form, where T cannot be listed."""
-        return None
+    def drawn_confusions(self, reconstruction: Reconstruction, count: Callable[[int], int]) -> FloatArray:
+        """``R T_s`` (S, K, K) of draws of an estimated T: ``count(size)`` of them where each takes `size` numbers."""
+        T = self.draws_of_posterior(count(self.table_rows * self.num_classes))
+        assert T is not None
+        return np.asarray(reconstruction.matrix() @ T)
 
     def with_gaps_of(self, labels: Tensor, others: Tensor) -> Tensor:
         """Encoded labels, with gaps where other labels of the same rows have some."""
@@ -367,6 +394,11 @@ class Transition(LabelKind):
         """
         a, b = probes(self.num_weak_labels), probes(self.num_classes)
         return np.asarray(((self.matrix().T @ a) * b).sum(axis=0), dtype=np.float64)
+
+    def fingerprint(self) -> FloatArray:
+        """The form of the labels, the sizes, and `signature`: what tells T, and how its labels are passed."""
+        sizes = [len(self.label_form) + 1, self.num_classes, math.log1p(self.num_weak_labels)]
+        return np.array([*sizes, *self.signature()], dtype=np.float64)
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """The arrays that `evidence` is made from; a loss keeps them as buffers. `needs`: what a score needs of T p."""
@@ -471,9 +503,9 @@ class _HasPosterior(type):
 
 
 class EstimatedTransition(DenseTransition, metaclass=_HasPosterior):
-    """A T that was estimated: a `Transition`, usable everywhere, that knows its own uncertainty.
+    """A T that was estimated: a `Transition`, usable everywhere, that knows how uncertain it is.
 
-    The uncertainty is a distribution of T: of each column a Dirichlet distribution or an even mixture of some
+    Its uncertainty is a distribution of T: for each column a Dirichlet distribution or an even mixture of several
     (`concentration`), or a set of posterior draws (`draws`). Scores and tests widen their intervals by it.
 
     Parameters
@@ -488,6 +520,23 @@ class EstimatedTransition(DenseTransition, metaclass=_HasPosterior):
         Names of the weak labels; what a reader should know of the estimate.
     counts : (M, K) array, optional
         What was counted, where no form of T was asked for: see `shrinkage.opened`.
+
+    Attributes
+    ----------
+    stderr : (M, K) array
+        The standard error of each entry; ``interval(level)`` gives limits, ``samples(n, seed)`` draws.
+    notes : list of str
+        What a reader should know about the estimate.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> T = tp.Transition.from_counts([[90, 20], [10, 80]])
+    >>> isinstance(T, tp.EstimatedTransition), T.matrix().round(1).tolist()
+    (True, [[0.9, 0.2], [0.1, 0.8]])
+    >>> low, high = T.interval(0.95)
+    >>> bool((low < T.matrix()).all() and (T.matrix() < high).all())
+    True
     """
 
     name = "estimated transition"
@@ -585,7 +634,7 @@ CONDITION_LIMIT = 1e7  # beyond it a target is rounding noise in float32
 
 
 class Reconstruction:
-    """A left inverse R of T, made of a matrix and checked, or of a structure.
+    """A left inverse R of T, ``R T = I``: it turns a weak label into a target whose mean, given the class, is one-hot.
 
     Parameters
     ----------
@@ -599,6 +648,17 @@ class Reconstruction:
     -----
     A structure is a subclass that sets `transition`, `method` and `residual` and gives `columns`, the targets of
     labels; `kinds` is for labels that are too many to list.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> T = tp.symmetric_noise(2, 0.25)
+    >>> T.reconstruction().matrix()
+    array([[ 1.5, -0.5],
+           [-0.5,  1.5]])
+    >>> R = tp.Reconstruction([[1.5, -0.5], [-0.5, 1.5]], T)
+    >>> R.targets([0, 1]).tolist()
+    [[1.5, -0.5], [-0.5, 1.5]]
     """
 
     transition: Transition

@@ -15,10 +15,31 @@ from .._core import FloatArray, checks, count_text, plain
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What T lets a learner recover. Prints as a table.
+    """What T lets a learner recover. Prints as a table; `Transition.diagnose` makes it.
 
-    `smallest_singular_value` is 0 where it is below the least float, although the rank is full: thousands of classes
-    with candidate sets. There `log_smallest_singular_value` has it, and tables and JSON say "about 10^-862".
+    Attributes
+    ----------
+    rank : int
+        The rank of T.
+    reconstructible : bool
+        Whether the rank is K, so that some R has R T = I (Assumption (b) of the paper).
+    smallest_singular_value, condition_number : float
+        How well T can be inverted. The first is 0 where it is below the least float although the rank is full
+        (thousands of classes with candidate sets): `log_smallest_singular_value` has it there, and tables and JSON say
+        "about 10^-862".
+    kernel_basis : (K, K - rank) array
+        The differences between class distributions that T cannot see.
+    ambiguity_degree : float or None
+        Where labels are sets of classes: the largest probability that a wrong class is in the set with the true one.
+    disjoint_supports : bool
+        Whether no weak label can come from two classes.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> found = tp.coarse_labels([[0, 1], [2]]).diagnose()
+    >>> found.rank, found.reconstructible, found.confused_classes()
+    (2, False, [[0, 1]])
     """
 
     name: str

@@ -21,7 +21,6 @@ from torch.nn import functional
 from .._core import FloatArray, inner, is_finite, log_mixture, tracing
 from .set_mass import indicator, log_set_mass, mask_sizes
 
-EVERY = slice(None)
 FEW = 1 << 13  # entries of targets up to which a table of them costs less than what would do without
 MOST_KINDS = 1 << 14  # labels that are told apart one by one where classes differ
 Needs = Literal["label", "norm", "all"]  # what a score needs of q = T p: q_y, ||q||^2 too, or all of q
@@ -98,7 +97,7 @@ class Dense(Targets):
         return self.r.to(dtype)
 
     def __getitem__(self, rows: slice) -> Dense:
-        return self if rows == EVERY else Dense(self.r[rows])
+        return Dense(self.r[rows])
 
     def flat(self, dtype: torch.dtype, class_major: bool = False) -> Dense:
         """As rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,8 @@ from .sets import CandidateSetTransition, FixedSizeSets, independent_sets, log_b
 from .stacked import StackedTransition
 from .uniform import UniformTransition
 
+AnyTransition = TypeVar("AnyTransition", bound=Transition)
+
 MOST_IN_SETS = 100_000  # classes of candidate sets: the mask of one example has as many entries
 
 
@@ -26,19 +28,87 @@ def _named(transition: Transition, name: str) -> Transition:
     return transition
 
 
+def of_positives(transition: AnyTransition, name: str) -> AnyTransition:
+    """T of two classes whose labels are 0 = labeled positive and 1 = unlabeled."""
+    transition.name, transition.label_kind = name, POSITIVE_UNLABELED
+    return transition
+
+
 def identity(K: int) -> Transition:
-    """Clean labels: T = I. Supervised learning is this case."""
+    """Clean labels: the weak label is the class, T = I. Supervised learning is this case.
+
+    Parameters
+    ----------
+    K : int
+        The number of classes.
+
+    Returns
+    -------
+    Transition
+        K weak labels, K classes.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> tp.identity(2).matrix()
+    array([[1., 0.],
+           [0., 1.]])
+    """
     return UniformTransition(checks.integer(K, "K", 2), 1.0, f"identity({K})")
 
 
 def symmetric_noise(K: int, p: float) -> Transition:
-    """With probability p the label is wrong, every wrong label equally likely (Example 1)."""
+    """With probability p the label is wrong, every wrong label equally likely (Example 1 of the paper).
+
+    ``T = (1 - p) I + p/(K - 1) (1 1^T - I)``.
+
+    Parameters
+    ----------
+    K : int
+        The number of classes.
+    p : float
+        The probability of a wrong label.
+
+    Returns
+    -------
+    Transition
+        K weak labels, K classes.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> tp.symmetric_noise(3, 0.3).matrix().round(2)
+    array([[0.7 , 0.15, 0.15],
+           [0.15, 0.7 , 0.15],
+           [0.15, 0.15, 0.7 ]])
+    """
     K, p = checks.integer(K, "K", 2), checks.real(p, "p", 0, 1)
     return UniformTransition(K, 1.0 - p, f"symmetric_noise({K}, {p:g})")
 
 
 def pair_noise(K: int, p: float) -> Transition:
-    """With probability p class z is labelled z + 1 mod K."""
+    """With probability p an example of class z is labeled z + 1 (the last class as the first); else its label is right.
+
+    Parameters
+    ----------
+    K : int
+        The number of classes.
+    p : float
+        The probability of a wrong label.
+
+    Returns
+    -------
+    Transition
+        K weak labels, K classes.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> tp.pair_noise(3, 0.25).matrix()
+    array([[0.75, 0.  , 0.25],
+           [0.25, 0.75, 0.  ],
+           [0.  , 0.25, 0.75]])
+    """
     K, p = checks.integer(K, "K", 2), checks.real(p, "p", 0, 1)
     if K * K > DENSE_LIMIT:
         raise InputError(
@@ -49,17 +119,56 @@ def pair_noise(K: int, p: float) -> Transition:
 
 
 def binary_noise(r_pos: float, r_neg: float) -> Transition:
-    """Two classes, class 0 is positive; r_pos = P(flip | positive), r_neg = P(flip | negative)."""
+    """Two classes whose labels are flipped, each class at a rate of its own. Class 0 is the positive one.
+
+    Parameters
+    ----------
+    r_pos, r_neg : float
+        P(label 1 | class 0) and P(label 0 | class 1): how often a positive, and a negative, is labeled wrongly.
+
+    Returns
+    -------
+    Transition
+        Two weak labels, two classes.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> tp.binary_noise(0.25, 0.125).matrix()
+    array([[0.75 , 0.125],
+           [0.25 , 0.875]])
+    """
     a, b = checks.real(r_pos, "r_pos", 0, 1), checks.real(r_neg, "r_neg", 0, 1)
     return _named(Transition([[1 - a, b], [a, 1 - b]]), f"binary_noise({a:g}, {b:g})")
 
 
 def complementary(K: int, weights: ArrayLike | None = None, noise: float = 0.0) -> Transition:
-    """ "Not this class": label y says that the class is not y.
+    """ "Not this class": the label y says that the class is not y.
 
-    Without `weights` every wrong class is equally likely, T = (1 1^T - I) / (K - 1).
-    `weights[y, z]` (K x K, zero diagonal) is the relative frequency of label y given class z; columns are
-    normalised. `noise` is the probability that the label is the true class after all (the diagonal of T).
+    Without `weights` every wrong class is equally likely: ``T = (1 1^T - I) / (K - 1)``.
+
+    Parameters
+    ----------
+    K : int
+        The number of classes.
+    weights : (K, K) array, optional
+        ``weights[y, z]``, with a zero diagonal, is the relative frequency of label y given class z; columns are
+        normalised.
+    noise : float
+        The probability that the label is the true class after all (the diagonal of T).
+
+    Returns
+    -------
+    Transition
+        K weak labels, K classes.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> tp.complementary(3).matrix()
+    array([[0. , 0.5, 0.5],
+           [0.5, 0. , 0.5],
+           [0.5, 0.5, 0. ]])
     """
     K, noise = checks.integer(K, "K", 2), checks.real(noise, "noise", 0, 1)
     name = f"complementary({K}{f', noise={noise:g}' if noise else ''})"
@@ -88,18 +197,60 @@ def set_size(K: int) -> int:
 
 
 def partial_labels(K: int, p: float) -> CandidateSetTransition:
-    """Candidate sets: the true class, and every other class independently with probability p (Example 2).
+    """Candidate sets: the true class, and every other class independently with probability p (Example 2 of the paper).
 
-    Labels are boolean masks (n, K), True = still possible. ``P(S | z) = p^(|S|-1) (1-p)^(K-|S|)``.
+    ``P(S | z) = p^(|S|-1) (1-p)^(K-|S|)`` for every set S that holds z. Labels are boolean masks (n, K), True = still
+    possible.
+
+    Parameters
+    ----------
+    K : int
+        The number of classes.
+    p : float
+        The probability that a wrong class is in the set.
+
+    Returns
+    -------
+    CandidateSetTransition
+        Its losses, targets and samples never list the 2^K - 1 sets.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> T = tp.partial_labels(3, 0.5)
+    >>> T.reconstruction().targets([[True, False, False], [True, True, False]]).numpy().round(2)
+    array([[ 2.11, -0.56, -0.56],
+           [ 0.78,  0.78, -0.56]])
+    >>> T.weak_labels[:4]
+    [frozenset({0}), frozenset({1}), frozenset({2}), frozenset({0, 1})]
     """
     K, p = set_size(K), checks.real(p, "p", 0, 1)
     return independent_sets(K, p)
 
 
 def multi_complementary(K: int, m: int) -> CandidateSetTransition:
-    """m different classes that the example is *not*, uniformly; m = 1 is `complementary`.
+    """Several classes that an example is *not*: m different ones, drawn uniformly. m = 1 is `complementary`.
 
-    Labels are boolean masks (n, K) of the K - m classes still possible.
+    Labels are boolean masks (n, K) of the K - m classes that are still possible.
+
+    Parameters
+    ----------
+    K : int
+        The number of classes.
+    m : int
+        How many classes are ruled out for each example, 1 to K - 1.
+
+    Returns
+    -------
+    CandidateSetTransition
+        ``P(S | z) = 1 / (K-1 choose m)`` for every set S of K - m classes that holds z.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> T = tp.multi_complementary(5, 2)
+    >>> T.sample([0, 4], seed=0).sum(axis=1).tolist()
+    [3, 3]
     """
     K, m = set_size(K), checks.integer(m, "m", 1)
     if m >= K:
@@ -112,18 +263,40 @@ def multi_complementary(K: int, m: int) -> CandidateSetTransition:
 def positive_unlabeled(
     r: float | None = None, *, prior: float | None = None, labeled: int | None = None, n: int | None = None
 ) -> Transition:
-    """PU learning: class 0 is positive; label 0 = labeled positive, 1 = unlabeled; r = P(labeled | positive).
+    """Positive and unlabeled data (PU): a share r of the positives is labeled, at random, and nothing else is.
 
-    Booleans are labels too: True = labeled positive. Instead of r: the class `prior` P(positive), the number of
-    `labeled` positives and the number `n` of all rows, labeled ones included; then ``r = labeled / (n prior)``.
+    Class 0 is positive. Label 0 (or True) is a labeled positive, label 1 (or False) is unlabeled. Give r, or the
+    numbers that it follows from: ``r = labeled / (n prior)``.
+
+    Parameters
+    ----------
+    r : float, optional
+        P(labeled | positive).
+    prior : float, optional
+        P(positive), the share of positives among all rows.
+    labeled, n : int, optional
+        How many rows are labeled, and how many rows there are, labeled ones included.
+
+    Returns
+    -------
+    Transition
+        Two weak labels, two classes.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> tp.positive_unlabeled(0.25).matrix()
+    array([[0.25, 0.  ],
+           [0.75, 1.  ]])
+    >>> tp.positive_unlabeled(prior=0.4, labeled=100, n=1000).matrix()
+    array([[0.25, 0.  ],
+           [0.75, 1.  ]])
     """
     if r is not None:
         if not (prior is None and labeled is None and n is None):
             raise InputError("r: expected either r, or prior, labeled and n, got both")
         r = checks.real(r, "r", 0, 1)
-        out = _named(Transition([[r, 0.0], [1.0 - r, 1.0]]), f"positive_unlabeled({r:g})")
-        out.label_kind = POSITIVE_UNLABELED
-        return out
+        return of_positives(Transition([[r, 0.0], [1.0 - r, 1.0]]), f"positive_unlabeled({r:g})")
     if prior is None or labeled is None or n is None:
         missing = [name for name, value in (("prior", prior), ("labeled", labeled), ("n", n)) if value is None]
         raise InputError(f"r: expected r, or prior, labeled and n together, got no {' and no '.join(missing)}")
@@ -187,11 +360,32 @@ class BagTransition(DenseTransition):
 
 
 def unlabeled_sets(proportions: ArrayLike, sizes: ArrayLike, prior: ArrayLike | None = None) -> BagTransition:
-    """Bags of unlabeled data with known class proportions; the weak label is the bag (UU learning is two bags).
+    """Bags of unlabeled data with known class shares: the weak label of an example is its bag. UU learning has two.
 
-    `proportions` (bags x classes) has rows that sum to one; T[b, z] is proportional to sizes[b] * proportions[b, z].
-    Probabilities trained with T are those of the pooled bags. With `prior`, class shares (K,), the estimator's
-    probabilities are those of the population that has them (`BagTransition.population`); the name says which.
+    ``T[b, z]`` is proportional to ``sizes[b] * proportions[b, z]``. Probabilities trained with T are those of all bags
+    together; with `prior` the classifier gives those of the population with these class shares instead
+    (`BagTransition.population`). The name of T says which.
+
+    Parameters
+    ----------
+    proportions : (bags, K) array
+        Class shares of each bag; rows sum to one.
+    sizes : (bags,) array
+        How many examples each bag has.
+    prior : (K,) array, optional
+        Class shares of the population that probabilities are wanted for.
+
+    Returns
+    -------
+    BagTransition
+        As many weak labels as bags.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> tp.unlabeled_sets([[0.75, 0.25], [0.25, 0.75]], sizes=[100, 100]).matrix()
+    array([[0.75, 0.25],
+           [0.25, 0.75]])
     """
     P = checks.matrix(proportions, "proportions")
     try:
@@ -210,7 +404,30 @@ def unlabeled_sets(proportions: ArrayLike, sizes: ArrayLike, prior: ArrayLike | 
 
 
 def coarse_labels(groups: Sequence[Sequence[int]]) -> Transition:
-    """Super-classes: the label is the index of the group that holds the class. Groups partition the classes."""
+    """Groups of classes: the label is the index of the group that holds the class.
+
+    Classes of one group cannot be told apart by such labels, so no backward loss exists; `ForwardLoss` is still proper.
+
+    Parameters
+    ----------
+    groups : list of lists of class indices
+        Every class 0 .. K-1 in exactly one group.
+
+    Returns
+    -------
+    Transition
+        As many weak labels as groups.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> T = tp.coarse_labels([[0, 1], [2]])
+    >>> T.matrix()
+    array([[1., 1., 0.],
+           [0., 0., 1.]])
+    >>> T.diagnose().reconstructible
+    False
+    """
     try:
         sets = [frozenset(checks.integer(z, "groups", 0) for z in g) for g in groups]
     except TypeError:
@@ -227,10 +444,34 @@ def coarse_labels(groups: Sequence[Sequence[int]]) -> Transition:
 
 
 def multi_source(transitions: Iterable[Transition], weights: ArrayLike | None = None) -> StackedTransition:
-    """Several sources (annotators, data sets), each with its own T (Appendix B).
+    """Several sources of labels (people, data sets, rules), each with its own T (Appendix B of the paper).
 
-    `weights` is the share of the examples from each source (positive, sums to one; default: equal shares).
-    Labels are (source, label) pairs (n, 2) or indices of the stacked rows.
+    T is the T of the sources one below the other, each times its weight. A label is a pair (source, label), or the
+    index of its row. Where one example has answers of several sources, see `annotators`.
+
+    Parameters
+    ----------
+    transitions : list of Transition
+        One for each source.
+    weights : (sources,) array, optional
+        The share of the examples that each source labels; positive, sums to one. Default: equal shares.
+
+    Returns
+    -------
+    StackedTransition
+        As many weak labels as the sources have together.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> T = tp.multi_source([tp.identity(2), tp.symmetric_noise(2, 0.5)], weights=[0.5, 0.5])
+    >>> T.matrix()
+    array([[0.5 , 0.  ],
+           [0.  , 0.5 ],
+           [0.25, 0.25],
+           [0.25, 0.25]])
+    >>> T.encode([(0, 1), (1, 0)]).tolist()
+    [1, 2]
     """
     sources = list(transitions) if isinstance(transitions, Iterable) else []
     if not sources or not all(isinstance(t, Transition) for t in sources):

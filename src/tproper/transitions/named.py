@@ -13,8 +13,7 @@ from .._core import FloatArray, checks
 from ..errors import InputError
 from .base import DenseTransition
 from .dense import DENSE_LIMIT
-from .families import BagTransition, coarse_labels, unlabeled_sets
-from .kinds import POSITIVE_UNLABELED
+from .families import BagTransition, coarse_labels, of_positives, unlabeled_sets
 
 UNLABELED_ROW = "unlabeled"
 NONE_OF_THESE = "none of these"
@@ -52,11 +51,25 @@ def _shown(value: Any) -> str:
 def ordinal_noise(K: int, p: float, spread: float = 0.0) -> NamedTransition:
     """Classes in an order: with probability p the label is another class, a near one rather than a far one.
 
-    A wrong class at distance d has a probability in proportion to ``spread^(d-1)``, so that `spread` = 0 (the default)
-    gives neighbours alone, each as likely as the other, and `spread` = 1 is `symmetric_noise`. At both ends, where
-    there are classes on one side alone, these have all of p: the label is wrong with probability p whatever the class
-    is.
+    A wrong class at distance d has a probability in proportion to ``spread^(d-1)``. The label of the first or last
+    class, which has others on one side alone, is wrong with probability p, too.
 
+    Parameters
+    ----------
+    K : int
+        The number of classes.
+    p : float
+        The probability of a wrong label.
+    spread : float
+        0 (the default): only the next class on either side. 1: all wrong classes alike, as in `symmetric_noise`.
+
+    Returns
+    -------
+    Transition
+        K weak labels, K classes.
+
+    Examples
+    --------
     >>> import tproper as tp
     >>> tp.ordinal_noise(3, 0.2).matrix().round(2)
     array([[0.8, 0.1, 0. ],
@@ -76,10 +89,22 @@ def ordinal_noise(K: int, p: float, spread: float = 0.0) -> NamedTransition:
 def hierarchical_labels(groups: Sequence[Any], coarse: float | Sequence[float]) -> NamedTransition:
     """A hierarchy of labels: some rows are labeled with their class, some with a group that holds it.
 
-    `groups` partition the classes, and `coarse` is the probability of a label that is a group. Or several levels, from
-    fine to coarse: a list of partitions, and a probability for each. A group of one class is that class. Which level a
-    row is labeled at must not depend on its class. A label is a set of classes.
+    Which level a row is labeled at must not depend on its class.
 
+    Parameters
+    ----------
+    groups : list of lists of class indices, or a list of such lists
+        Groups that partition the classes; or several levels, from fine to coarse. A group of one class is that class.
+    coarse : float or list of float
+        The probability of a label that is a group, for each level.
+
+    Returns
+    -------
+    Transition
+        A label is a set of classes: the classes first, then the groups.
+
+    Examples
+    --------
     >>> import tproper as tp
     >>> tp.hierarchical_labels([[0, 1], [2]], 0.25).matrix()
     array([[0.75, 0.  , 0.  ],
@@ -115,11 +140,26 @@ def _plain(groups: Any) -> Any:
 
 
 def none_of_these(K: int, listed: int, miss: float = 0.0, false: float = 0.0) -> NamedTransition:
-    """An open set: only the first `listed` classes can be chosen, and the label of others is "none of these".
+    """An open set: only the first `listed` classes can be chosen, and the label of all others is "none of these".
 
-    `miss` is the probability that a listed class is labeled "none of these"; `false` that a class which is not listed
-    is labeled as one that is, each as often as the others.
+    Parameters
+    ----------
+    K : int
+        The number of classes.
+    listed : int
+        How many of them, the first ones, can be chosen.
+    miss : float
+        The probability that an example of a listed class is labeled "none of these".
+    false : float
+        The probability that an example of another class is labeled as a listed one, each as often as the others.
 
+    Returns
+    -------
+    Transition
+        ``listed + 1`` weak labels, the last of them "none of these".
+
+    Examples
+    --------
     >>> import tproper as tp
     >>> tp.none_of_these(3, 2, miss=0.1).matrix()
     array([[0.9, 0. , 0. ],
@@ -140,11 +180,25 @@ def none_of_these(K: int, listed: int, miss: float = 0.0, false: float = 0.0) ->
 
 
 def partly_labeled(K: int, rates: float | ArrayLike) -> NamedTransition:
-    """Some rows have their class as their label, others none: class z is labeled with probability `rates` (K,), or one.
+    """Some rows have their class as their label, others have none: class z is labeled with probability ``rates[z]``.
 
-    With K = 2 this is learning from positive, negative and unlabeled data. The labels are the classes and "unlabeled".
-    Where the rates differ, that a row has no label says something of its class.
+    With K = 2 this is learning from positive, negative and unlabeled data. Where the rates differ, the lack of a label
+    says something about the class.
 
+    Parameters
+    ----------
+    K : int
+        The number of classes.
+    rates : float or (K,) array
+        The probability that an example is labeled, one for all classes or one for each.
+
+    Returns
+    -------
+    Transition
+        K + 1 weak labels: the classes, then "unlabeled".
+
+    Examples
+    --------
     >>> import tproper as tp
     >>> tp.partly_labeled(2, [0.5, 0.1]).matrix()
     array([[0.5, 0. ],
@@ -162,12 +216,26 @@ def partly_labeled(K: int, rates: float | ArrayLike) -> NamedTransition:
 
 
 def case_control_pu(prior: float, labeled: int, unlabeled: int) -> BagTransition:
-    """PU learning from two samples: `labeled` positives, and `unlabeled` rows of the population.
+    """Positive and unlabeled data from two samples: `labeled` positives beside `unlabeled` rows of the population.
 
-    `prior` is the share of positives in the population; class 0 is positive. Label 0 (or True) is the sample of
-    positives, 1 (or False) the other. In the two together positives are more frequent than in the population: the
-    estimator's `predict_proba` gives the probabilities of the population.
+    Class 0 is positive. Label 0 (or True) is the sample of positives, 1 (or False) the other one. Positives are more
+    frequent in the two samples together than in the population; the classifier's `predict_proba` gives the
+    probabilities of the population.
 
+    Parameters
+    ----------
+    prior : float
+        The share of positives in the population.
+    labeled, unlabeled : int
+        The sizes of the two samples.
+
+    Returns
+    -------
+    BagTransition
+        Two weak labels, two classes.
+
+    Examples
+    --------
     >>> import tproper as tp
     >>> tp.case_control_pu(0.25, 50, 100).matrix().round(3)
     array([[0.667, 0.   ],
@@ -178,6 +246,4 @@ def case_control_pu(prior: float, labeled: int, unlabeled: int) -> BagTransition
         raise InputError("prior: expected less than 1, so that some rows are negative, got 1")
     n = [checks.integer(labeled, "labeled", 1), checks.integer(unlabeled, "unlabeled", 1)]
     out = unlabeled_sets([[1.0, 0.0], [prior, 1 - prior]], n, prior=[prior, 1 - prior])
-    out.label_kind = POSITIVE_UNLABELED
-    out.name = f"case_control_pu({prior:g}, {n[0]}, {n[1]})"
-    return out
+    return of_positives(out, f"case_control_pu({prior:g}, {n[0]}, {n[1]})")

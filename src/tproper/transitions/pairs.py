@@ -27,7 +27,9 @@ PAIR_KINDS = ("sd", "su", "du", "sdu", "similarity", "comparison")
 
 
 class PairKernel:
-    """How the classes of two examples become the label of the pair.
+    """How the classes of two examples become the label of the pair: ``weights[y, z, z']`` for classes z and z'.
+
+    `pairs` makes the usual ones.
 
     Parameters
     ----------
@@ -35,10 +37,20 @@ class PairKernel:
         ``weights[y, z, z']`` >= 0, in proportion to ``P(y | z, z')`` or to the shares of samples (see the module).
     names : list, optional
         Of the L labels.
+    name : str
+        What messages call the kernel.
     proportions : (2 L, K) array, optional
         Class shares of the first members of the pairs of each label, then of the second ones: what `apart` needs.
     sizes : (L,) array, optional
         How many pairs there are of each label.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> same = np.eye(2)
+    >>> kernel = tp.PairKernel([same, 1 - same], names=["similar", "dissimilar"])
+    >>> kernel.weights.shape
+    (2, 2, 2)
     """
 
     def __init__(
@@ -123,7 +135,10 @@ class PairKernel:
 def pairs(
     kind: str, *, K: int | None = None, prior: ArrayLike | None = None, sizes: Sequence[int] | None = None
 ) -> PairKernel:
-    """Pairs of examples whose relation is known.
+    """Pairs of examples whose relation is known: of one class, of two, or in an order.
+
+    Classes are found up to a renaming that leaves the relation as it is (`PairKernel.symmetries`): "similar" and
+    "dissimilar" do not say which class is which. A prior with different shares, or a few labeled rows, do.
 
     Parameters
     ----------
@@ -143,6 +158,13 @@ def pairs(
     Classes are found up to a renaming that leaves the relation as it is (`PairKernel.symmetries`): "similar" and
     "dissimilar" say nothing of which class is which. A prior with different shares, or a few labeled rows, do.
 
+    Returns
+    -------
+    PairKernel
+        What `PairLoss` is made of.
+
+    Examples
+    --------
     >>> import tproper as tp
     >>> tp.pairs("su", prior=[0.7, 0.3], sizes=[100, 200]).weights.round(2).tolist()
     [[[172.41, 0.0], [0.0, 172.41]], [[200.0, 200.0], [200.0, 200.0]]]
@@ -184,10 +206,23 @@ def _comparison(first: FloatArray, shares: FloatArray | None) -> PairKernel:
 
 
 def pair_prior(similar: float) -> FloatArray:
-    """The class shares of two classes, the larger first, from the share of similar pairs among all pairs.
+    """The class shares of a problem with two classes, from the share of similar pairs among all pairs.
 
-    ``similar = pi^2 + (1 - pi)^2``, so ``pi = (1 + sqrt(2 similar - 1)) / 2``: found up to which class it is.
+    ``similar = pi^2 + (1 - pi)^2``, so ``pi = (1 + sqrt(2 similar - 1)) / 2``. Pairs do not tell which class has which
+    share.
 
+    Parameters
+    ----------
+    similar : float
+        The share of pairs whose members are of the same class, at least 1/2.
+
+    Returns
+    -------
+    (2,) array
+        The class shares, the larger one first.
+
+    Examples
+    --------
     >>> import tproper as tp
     >>> tp.pair_prior(0.58).round(6)
     array([0.7, 0.3])

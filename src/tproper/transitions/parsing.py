@@ -58,18 +58,36 @@ def register_family(name: str, make: Callable[..., Transition], **parameters: ty
 
 
 def parse_transition(spec: str, num_classes: int | None = None) -> Transition:
-    """The transition that a text names.
+    """The transition that a text names, as the command line and ``transition=`` take it.
 
     ``identity:3``, ``symmetric:10,0.2``, ``pair:10,0.2``, ``binary:0.1,0.2``, ``complementary:10`` (and
     ``complementary:10,noise=0.05``), ``multi_complementary:10,3``, ``partial:5,0.1``, ``pu:0.5``, ``coarse:0+1|2+3``
     (groups of class indices), or the path of a matrix: ``.csv`` (numbers only), ``.npy``, or ``.json`` with the keys
-    "matrix" and, optionally, "weak_labels". With `num_classes` the number of classes may be left out of the text:
-    ``complementary``, ``symmetric:0.2``.
+    "matrix" and, optionally, "weak_labels".
+
+    Parameters
+    ----------
+    spec : str
+        The text.
+    num_classes : int, optional
+        The number of classes, which may then be left out of the text: ``complementary``, ``symmetric:0.2``.
+
+    Returns
+    -------
+    Transition
+        What the text names.
 
     Raises
     ------
     UnknownSizeError
         Neither the text nor `num_classes` says how many classes there are.
+
+    Examples
+    --------
+    >>> import tproper as tp
+    >>> tp.parse_transition("symmetric:0.25", num_classes=2).matrix()
+    array([[0.75, 0.25],
+           [0.25, 0.75]])
     """
     if not isinstance(spec, str) or not spec.strip():
         raise InputError(f"transition: expected a text such as 'complementary:10' or 'T.csv', got {checks.short(spec)}")

@@ -217,16 +217,24 @@ class QuestionReconstruction(Reconstruction):
 
 
 def yes_no(K: int, miss: float = 0.0, false: float = 0.0) -> QuestionTransition:
-    """Yes/no questions, one class asked for in each row: "is it a cat?".
+    """Yes/no questions, one class asked about in each row: "is it a cat?".
 
-    `miss` is the probability of "no" where it is that class, `false` that of "yes" where it is not. Which class is
-    asked for must not depend on the row's class. Labels are 0 .. K-1 (yes, it is that class) and K .. 2K-1 (no), or
-    pairs (class asked for, answer).
+    Which class is asked about must not depend on the row's class. Labels are 0 .. K-1 (yes, it is that class) and K ..
+    2K-1 (no), or pairs (class asked about, answer).
 
     Parameters
     ----------
     K : int
-    miss, false : float
+        The number of classes.
+    miss : float
+        The probability of "no" where it is that class.
+    false : float
+        The probability of "yes" where it is not.
+
+    Returns
+    -------
+    QuestionTransition
+        2K weak labels, K classes.
 
     Examples
     --------

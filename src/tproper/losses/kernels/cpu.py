@@ -8,24 +8,139 @@ and under torch.compile and torch.func.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..._core import Work, finds_top, softmax_into, tracing
+from ..._core import tracing
 from ...transitions import Rows, Targets, smallest
-from .registry import Plan, plan
+
+BLOCK = 1 << 20  # scores worked on at a time by one thread: temporaries stay in the cache
+SHARED = 1 << 22  # by several: every operation ends in a barrier, which waits where another program keeps a core busy
+GRAIN = 1 << 15  # PyTorch runs simple operations on fewer elements than this in the thread that calls them
+NARROW = 64  # classes up to which torch.softmax, made for long rows, is slower than its parts
 
 
 def possible(scores: Tensor) -> bool:
     """Whether scores are where kernels can look at them, and nothing is being traced."""
-    return not scores.is_cuda and not tracing.transformed()
+    return not scores.is_cuda and not tracing.transformation()
 
 
-def runs(loss: Any, scores: Tensor) -> bool:
-    """Whether a kernel here serves a call."""
-    return loss.backend != "torch" and possible(scores) and isinstance(plan(loss), Plan)
+class _WithSlope(torch.autograd.Function):
+    """Losses (...), or a mean of them, whose gradient (..., K) is `scale` times `slope`, which is used up.
+
+    A second backward pass has it made again by `remake`; to differentiate the gradient itself, `plain` is used.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, scores: Tensor, value: Tensor, slope: Tensor, scale: float, remake: Any, plain: Any
+    ) -> Tensor:
+        ctx.save_for_backward(scores)
+        ctx.rest = slope, scale, remake, plain
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        slope, scale, remake, plain = ctx.rest
+        each = grad[..., None] if grad.ndim else grad
+        if torch.is_grad_enabled():
+            (scores,) = ctx.saved_tensors
+            (slope,) = torch.autograd.grad(plain(scores).sum(), scores, create_graph=True)
+            return slope * each, None, None, None, None, None
+        if slope is None:
+            slope = remake(ctx.saved_tensors[0])
+        ctx.rest = None, scale, remake, plain
+        if torch._C._functorch.is_legacy_batchedtensor(grad):  # is_grads_batched: many upstream gradients
+            return slope * (each * scale), None, None, None, None, None
+        if scale != 1.0:
+            each = each * scale
+        elif slope.numel() > GRAIN and grad.numel() == 1 and float(grad) == 1.0:  # a pass saved
+            return slope, None, None, None, None, None
+        return slope.mul_(each), None, None, None, None, None
+
+
+class Work(NamedTuple):
+    """What is done to rows of the batch.
+
+    ``run(v, some, slope, share)`` gives the losses (n,) of the scores v (n, K) of some rows, whose targets or rows of T
+    are ``some``, and fills `slope` (n, K) with `share` of their gradients. With `temporaries` of that size it runs on
+    a block of rows at a time: fresh memory costs more than the arithmetic. Else several threads run on all rows, each
+    on those that are in its cache.
+    """
+
+    every: Targets | Rows  # of the whole batch
+    run: Callable[[Tensor, Any, Tensor, float], Tensor]
+    temporaries: bool = True
+
+
+def value_and_slope(scores: Tensor, work: Work, wanted: bool = True, share: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Losses (...) and `share` of their gradients (..., K) in the layout of the scores; the latter only if `wanted`."""
+    K = scores.shape[-1]
+    n = scores.numel() // K
+    flat = scores.detach() if scores.ndim == 2 else scores.detach().reshape(n, K)
+    if n * K <= GRAIN and not flat.is_cuda:  # one block, too small for more than the caller's own thread
+        slope = torch.empty_like(flat)
+        value = work.run(flat, work.every, slope, share)  # nothing in it requires a gradient
+        if scores.ndim != 2:
+            value, slope = value.reshape(scores.shape[:-1]), slope.reshape(scores.shape)
+        return value, slope if wanted else slope[:0]
+    slope = torch.empty_like(flat if wanted else flat[:0])
+    value = flat.new_empty(n)
+    alone = torch.get_num_threads() == 1
+    blocks = work.temporaries or not wanted or alone
+    step = max(1, (BLOCK if alone else SHARED) // K) if blocks and not flat.is_cuda else n
+    with torch.no_grad():
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            v = flat[rows]
+            value[rows] = work.run(v, work.every[rows], slope[rows] if wanted else torch.empty_like(v), share)
+    return value.reshape(scores.shape[:-1]), slope.reshape(scores.shape) if wanted else slope
+
+
+def run(scores: Tensor, work: Work, plain: Callable[[Tensor], Tensor], mean: bool = False) -> Tensor:
+    """Losses (...), or their `mean`, made block by block together with their gradient.
+
+    ``plain(scores)`` is the definition, for autograd: it runs where the kernel answers NaN or -inf.
+    """
+    wanted = torch.is_grad_enabled() and scores.requires_grad
+    scale = scores.shape[-1] / scores.numel() if mean else 1.0
+    share = 1.0
+    if scores.numel() > GRAIN:  # the mean's share is taken into account block by block, which saves a pass
+        scale, share = 1.0, scale
+    value, slope = value_and_slope(scores, work, wanted, share)
+    reduced = (lambda v: plain(v).mean()) if mean else plain
+    if mean:
+        value = value.mean()
+    if not float(value if mean else value.amin()) > -math.inf:  # NaN where one is
+        return reduced(scores)
+    if not wanted:
+        return value
+    remake = lambda v: value_and_slope(v, work, share=share)[1]  # noqa: E731
+    out: Tensor = _WithSlope.apply(scores, value, slope, scale, remake, reduced)
+    return out
+
+
+def finds_top(out: Tensor) -> bool:
+    """Whether `softmax_into` looks for the largest score itself, which costs no pass of its own."""
+    return out.stride(-1) == 1 and out.shape[-1] > NARROW
+
+
+def softmax_into(out: Tensor, x: Tensor, shifted: bool = False) -> Tensor | None:
+    """softmax(x) in `out`, (n, K); gives logsumexp(x) (n, 1) where it is at hand.
+
+    `shifted`: the largest score of every row is 0.
+    """
+    if finds_top(out):
+        torch.softmax(x, -1, out=out)
+        return None
+    torch.exp(x if shifted else x - x.amax(-1, keepdim=True), out=out)
+    total = out.sum(-1, keepdim=True)
+    out.div_(total)
+    return total.log_() if shifted else None
 
 
 def cross_entropy(
@@ -40,8 +155,7 @@ def cross_entropy(
     # Where targets have large entries of both signs, <r, x> keeps its digits if x is centred first.
     centred = k != 0 or every.wide
 
-    def work(v: Tensor, rows: slice, slope: Tensor, share: float) -> Tensor:
-        r = every[rows]
+    def work(v: Tensor, r: Targets, slope: Tensor, share: float) -> Tensor:
         # the largest score must be sought anyway where rows are short, and stands in for the label's
         at = r.at if finds_top(slope) else None
         # Scores are compared with one of the row before they are summed: a common shift must not eat their digits.
@@ -71,7 +185,7 @@ def cross_entropy(
         r.subtract_(slope, share)
         return r.hush(loss)
 
-    return Work(work, centred or every.temporaries)
+    return Work(every, work, centred or every.temporaries)
 
 
 def _log_sum(p: Tensor, v: Tensor, near: Tensor, at: Tensor | None) -> Tensor:
@@ -87,26 +201,25 @@ def forward_cross_entropy(rows: Rows, dtype: torch.dtype, class_major: bool = Fa
     """``-log <t, p>``, p = softmax v, for rows t of T; gradient ``p - q``, from prior to posterior."""
     every = rows.prepared(dtype, class_major)
 
-    def work(v: Tensor, rows: slice, slope: Tensor, share: float) -> Tensor:
+    def work(v: Tensor, t: Rows, slope: Tensor, share: float) -> Tensor:
         softmax_into(slope, v)
-        return every[rows].posterior_(slope, share)
+        return t.posterior_(slope, share)
 
-    return Work(work, every.temporaries)
+    return Work(every, work, every.temporaries)
 
 
 def line(potential: Any, losses: Any, targets: Targets, dtype: torch.dtype, class_major: bool = False) -> Work:
     """``s F(v) - <r, v>`` as it is defined, with the gradient ``s link(v) - r``."""
     every = targets.flat(dtype, class_major)
 
-    def work(v: Tensor, rows: slice, slope: Tensor, share: float) -> Tensor:
-        r = every[rows]
+    def work(v: Tensor, r: Targets, slope: Tensor, share: float) -> Tensor:
         slope.copy_(potential.link(v))
         if isinstance(r.total, Tensor):
             slope.mul_(r.total[:, None])
         r.subtract_(slope, share)
         return losses(v, r)
 
-    return Work(work)
+    return Work(every, work)
 
 
 def _square_sum(x: Tensor) -> Tensor:

@@ -42,20 +42,21 @@ def _triton() -> Any:
     return import_module(".triton_rows", __package__)
 
 
-def obstacle(loss: Any, scores: Tensor, weights: Any = None) -> str | None:
+def obstacle(loss: Any, scores: Tensor, weights: Any = None, transitions: Any = None) -> str | None:
     """Why this call cannot run in the kernel; None if it can."""
-    if not (scores.is_cuda or _interpreted()):
+    if loss.backend == "torch":
+        return "asked for"
+    if transitions is not None:
+        return "there is one transition per example"
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"  # Triton runs on the CPU then: slow, for tests
+    if not (scores.is_cuda or interpreted):
         return f"scores are on {scores.device.type}"
     if not triton_installed():
         return "triton is not installed"
     if scores.dtype not in DTYPES:
         return f"scores are {str(scores.dtype).replace('torch.', '')}"
-    if torch.compiler.is_compiling():
-        return "torch.compile is tracing, and fuses the plain formulation itself"
-    if torch._C._functorch.peek_interpreter_stack() is not None:
-        return "a functorch transform is active"
-    if tracing.forward_mode():
-        return "forward-mode differentiation is active"
+    if why := tracing.transformation():
+        return why
     if isinstance(weights, Tensor) and weights.requires_grad:
         return "example weights require a gradient"
     return unplanned(loss)
@@ -70,11 +71,6 @@ def unplanned(loss: Any) -> str | None:
         what = "T" if planned.forward else "R"
         return f"{what} of {loss.transition.name} is dense, without a structure that the kernel knows"
     return None
-
-
-def _interpreted() -> bool:
-    """Triton's interpreter runs kernels on the CPU (TRITON_INTERPRET=1): slow, for tests."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
 
 
 class _Fault:
@@ -210,8 +206,8 @@ def _checked(loss: Any, scores: Tensor, labels: Labels) -> tuple[Tensor, Tensor 
         _faults[loss] = _Fault(device)
         return encoded, None
     fault.check(loss)
-    binary = not T.per_class_labels or labels.dtype == torch.bool
-    return T.encode(labels, device, not binary), fault.memory
+    numbers = T.label_dtype == torch.bool and labels.dtype != torch.bool  # not checked there
+    return T.encode(labels, device, numbers), fault.memory
 
 
 def call(loss: Any, scores: Tensor, labels: Labels, weights: Any, reduction: str, dtype: torch.dtype) -> Tensor:

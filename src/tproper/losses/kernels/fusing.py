@@ -15,11 +15,32 @@ Loss = TypeVar("Loss", bound=WeakLabelLoss)
 
 
 def fuse(loss: Loss, backend: Backend = "auto") -> Loss:
-    """A copy of the loss with its `backend` chosen: nothing that may change is shared but T and R.
+    """A copy of the loss that runs on the `backend` named: the fused Triton kernel, or plain PyTorch.
 
-    ``"auto"``: the Triton kernel where it can run, else plain PyTorch, as every loss does by itself; ``"torch"``:
-    always plain PyTorch, each loss as it is defined; ``"triton"``: the kernel, or a ``ValueError`` that says what
-    stands in its way.
+    By itself every loss takes the kernel where it can run. The copy shares T and R with the original, and nothing that
+    may change.
+
+    Parameters
+    ----------
+    loss : a tproper loss
+        It is not changed.
+    backend : "auto", "torch" or "triton"
+        "auto": the kernel where it can run, else plain PyTorch. "torch": always plain PyTorch, as the loss is defined.
+        "triton": the kernel, or a ``ValueError`` that says what stands in its way.
+
+    Returns
+    -------
+    a tproper loss
+        The copy.
+
+    Examples
+    --------
+    >>> import torch, tproper as tp
+    >>> loss = tp.BackwardLoss(tp.complementary(3), squeeze=(1.0, 2.0))
+    >>> plain = tp.fuse(loss, "torch")
+    >>> v = torch.tensor([[1.0, 0.0, -1.0]])
+    >>> bool(torch.allclose(plain(v, [1]), loss(v, [1])))
+    True
     """
     if not isinstance(loss, WeakLabelLoss):
         raise InputError(f"loss: expected a tproper loss, got {type(loss).__name__}")
