@@ -177,7 +177,7 @@ def write_api() -> None:
     parts = ["For packages that extend tproper", "=" * 32, "", (extension.__doc__ or "").strip(), ""]
     entries.append("extension")
     (folder / "extension.rst").write_text("\n".join(parts), encoding="utf-8")
-    body = ["API", "===", "", "Every public name, by room. ``import tproper as tp``.", ""]
+    body = ["API", "===", "", "Every public name, by subject. ``import tproper as tp``.", ""]
     body += ["An argument that breaks a rule raises ``ValueError``, whose message names the argument, the rule and the"]
     body += [
         "value. *Raises* lists the errors that have a class of their own; they are all kinds of ``ValueError``.",
