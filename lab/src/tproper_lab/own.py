@@ -46,7 +46,7 @@ def _method(found: Any, name: str, path: Path) -> Method:
     if isinstance(found, Method):
         return replace(found.named(name), reference=found.reference or OWN)
     if not callable(found):
-        raise InputError(f"method: expected a function or a Method {name} in {path}, got none")
+        raise InputError(f"method: expected a function {name} in {path}, or a Method, got none")
     of_T = _takes(found, 1) and not _takes(found, 2)
     return Method(name, name, OWN, make=found) if of_T else from_function(found, name)
 
