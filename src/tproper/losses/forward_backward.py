@@ -71,6 +71,7 @@ class ForwardBackwardLoss(WeakLabelLoss):
         self,
         transition: Transition,
         middle: float | Transition | ArrayLike = HALF,
+        *,
         reconstruction: str | Reconstruction = "auto",
         reduction: Reduction = "mean",
         validate: bool = True,

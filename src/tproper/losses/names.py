@@ -135,7 +135,8 @@ def make_loss(
     if loss in ("ga", "nonnegative"):
         refuse("potential", "squeeze")
         R = _reconstruction(reconstruction, transition)
-        return GradientAscentLoss(transition, R) if loss == "ga" else NonNegativeLoss(transition, R)
+        kind = GradientAscentLoss if loss == "ga" else NonNegativeLoss
+        return kind(transition, reconstruction=R)
     known = ", ".join([*LOSSES, *_OTHERS])
     raise InputError(f"loss: expected one of {known}, a loss object, or a callable, got {loss!r}")
 
