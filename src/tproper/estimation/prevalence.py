@@ -48,7 +48,7 @@ from ..transitions import (
     hard_labels,
     identity,
 )
-from .arguments import features
+from .arguments import feature_matrix
 from .guessing import guesses_by_features
 from .hull import chi_square
 from .views import log_likelihood
@@ -346,7 +346,7 @@ def _by_checked(
     notes = [note]
     if X is not None:
         seed = checks.integer(seed, "random_state", 0)
-        matrix = features(X, n, "rows of labels", sparse=True)
+        matrix = feature_matrix(X, n, "rows of labels", sparse=True)
         rows.guesses, how = guesses_by_features(rows.guesses, known.true, matrix, together, seed)
         rows.modelled = True
         notes = [how, note]
