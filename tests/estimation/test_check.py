@@ -316,6 +316,20 @@ def test_noise_that_a_feature_decides_is_seen_with_that_feature():
     assert not without.confirmed
     scipy_sparse = pytest.importorskip("scipy.sparse")
     assert tp.check_transition(y, T, p, X=scipy_sparse.csr_array(X)).to_dict() == check.to_dict()
+    rare = np.eye(1500, 600)  # of very many features those that vary least are not looked at
+    assert "the middle of feature 604 have" in str(tp.check_transition(y, T, p, X=np.hstack([rare, X])))
+    wide = scipy_sparse.csr_array(np.hstack([0.1 * rare, X]))
+    assert "the middle of feature 604 have" in str(tp.check_transition(y, T, p, X=wide))
+
+
+def test_candidate_sets_are_not_confirmed_by_features_that_no_test_looks_at():
+    rng = np.random.default_rng(0)
+    X, p, z = linear(3000, 4, rng)
+    T = tp.partial_labels(4, 0.2)
+    check = tp.check_transition(T.sample(z, 1), T, p, X=X)
+    assert check.plausible
+    assert not check.confirmed
+    assert any("candidate sets vary with features" in note for note in check.notes)
 
 
 def test_a_right_T_and_a_wrong_model_are_told_apart():
@@ -393,7 +407,7 @@ def test_kinds_of_input_and_plain_data():
         ),
         (
             lambda: tp.check_transition([0, 1], tp.identity(2), X=np.ones((3, 2))),
-            "X: expected 2 rows, one for each label, got 3",
+            "X: expected one row of features for each of the 2 labels, got shape",
         ),
         (
             lambda: tp.check_transition([0, 1], tp.identity(2), random_state=-1),

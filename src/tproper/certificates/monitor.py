@@ -69,8 +69,7 @@ class LossMonitor:
     * over several epochs the same labels come again and their noise does not average out, so it is never less than
       that of one epoch (`num_examples`);
     * it is taken as it was when the running loss was last above that least value: a loss that falls without bound
-    swings
-      ever more widely, and would hide in its own noise.
+      swings ever more widely, and would hide in its own noise.
 
     Parameters
     ----------

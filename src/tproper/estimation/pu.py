@@ -28,7 +28,7 @@ from .._core import FloatArray, checks, group_codes
 from ..errors import InputError
 from ..metrics import Z95, Score
 from ..transitions import EstimatedTransition, of_positives
-from .arguments import features
+from .arguments import feature_matrix
 
 Sampling = Literal["one sample", "two samples"]
 PURITY = 0.95
@@ -224,7 +224,7 @@ def _cross_fitted(s: NDArray[np.bool_], X: Any, seed: int, groups: NDArray[np.in
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    A = features(X, len(s), "examples", sparse=True)
+    A = feature_matrix(X, len(s), "examples", sparse=True)
     if issparse(A):  # its columns keep their weights: those of words say how much each tells
         size = float(np.sqrt(A.multiply(A).sum() / A.shape[0])) or 1.0
         A, model = A / size, LogisticRegression(C=SPARSE_C, max_iter=300)

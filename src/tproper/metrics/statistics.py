@@ -259,6 +259,7 @@ class Estimate:
                 self.at_least(self.by_group**2 / (1 + self.by_group) * apart)
         self.quantile = student_quantile(self.freedom)
         self.transition_low = self.transition_high = 0.0  # standard errors from T, below and above
+        self.above = 0.0  # a variance of means above the estimate
         self.draws: TransitionDraws | None = None
 
     def _group(self, a: FloatArray, g: FloatArray, groups: NDArray[np.int64], few_decide: bool) -> None:
@@ -292,9 +293,9 @@ class Estimate:
         one = self.by_group**2 if self.by_group is not None else float(self.spread / self.design) ** 2
         self.error2, self.floor = self.error2 + values * one, self.floor + values * one
 
-    def more(self, variance: float) -> None:
-        """A variance that comes on top of what the sample shows."""
-        self.error2, self.floor = self.error2 + variance, self.floor + variance
+    def more_above(self, variance: float) -> None:
+        """A variance that comes on top of what the sample shows, of means above the estimate alone."""
+        self.above = self.above + variance
 
     def scatter_at_least(self, variances: FloatArray, weights: FloatArray | None) -> None:
         """Every candidate mean entails at least these variances of the g_i, those of labels given their class."""
@@ -340,8 +341,8 @@ class Estimate:
     def interval(self, known: bool = False) -> tuple[FloatArray, FloatArray]:
         """The two roots of ``delta^2 = q^2 (V(delta) + U)``; `known`: as if T were known (U = 0)."""
         low, high = (
-            self._end(side, 0.0 if known else extra**2)
-            for side, extra in ((-1, self.transition_low), (1, self.transition_high))
+            self._end(side, more + (0.0 if known else extra**2))
+            for side, extra, more in ((-1, self.transition_low, 0.0), (1, self.transition_high, self.above))
         )
         return self.mean + low, self.mean + high
 
@@ -355,7 +356,7 @@ class Estimate:
     def statistic(self, null: float = 0.0) -> FloatArray:
         """How many standard errors, under the hypothesis that the mean is `null`, the estimate lies away from it."""
         delta = null - self.mean
-        extra = np.where(delta < 0, self.transition_low, self.transition_high) ** 2
+        extra = np.where(delta < 0, self.transition_low**2, self.transition_high**2 + self.above)
         variance = np.maximum(self.error2 + self.bend * delta - self.spread * delta**2, self.floor) + extra
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(
