@@ -326,7 +326,7 @@ Z, Q = data(n=4)
         (lambda: paired_test(Z, Q, Q, T5, score="f1"), "score: expected one of accuracy, log_loss, brier, got 'f1'"),
         (lambda: paired_test(Z, Q, Q[:2], T5), r"b: expected shape \(4, 5\)"),
         (lambda: weak_scorer("f1", T5), "name: expected one of accuracy"),
-        (lambda: weak_scorer("brier", "noise"), "transition: expected a tproper.Transition"),
+        (lambda: weak_scorer("brier", "noise"), "transition: expected one of binary, "),
     ],
 )
 def test_wrong_inputs(call, message):

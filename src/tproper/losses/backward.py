@@ -35,7 +35,7 @@ class BackwardLoss(WeakLabelLoss):
 
     Parameters
     ----------
-    transition : Transition
+    transition : Transition or text
     potential : Potential
         F; cross entropy by default.
     squeeze : (k, alpha), optional
@@ -69,7 +69,7 @@ class BackwardLoss(WeakLabelLoss):
 
     def __init__(
         self,
-        transition: Transition,
+        transition: Transition | str,
         potential: Potential | None = None,
         squeeze: tuple[float, float] | None = None,
         reconstruction: str | Reconstruction = "auto",
@@ -88,9 +88,9 @@ class BackwardLoss(WeakLabelLoss):
                 raise InputError(f"squeeze: expected a pair (k, alpha), got {squeeze!r}")
             potential = potential.squeezed(*squeeze)
         self.potential = potential
-        self.reconstruction = reconstruct(transition, reconstruction)
+        self.reconstruction = reconstruct(self.transition, reconstruction)
         self._register(self._made_tables())
-        weights = None if class_weights is None else _class_weights(class_weights, transition.num_classes)
+        weights = None if class_weights is None else _class_weights(class_weights, self.transition.num_classes)
         self._outside = False  # whether scores outside of F's domain were spoken of
         self._weighted = weights is not None  # quicker to ask than a buffer, at each call
         self.class_weights: Any
