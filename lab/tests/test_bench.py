@@ -13,7 +13,8 @@ import torch
 from test_commands import records, run_here, start, wait_for
 
 import tproper as tp
-from tproper_lab import comparing, figures, leaderboard, real_labels
+import tproper_lab as lab
+from tproper_lab import comparing, figures, label_files, leaderboard, real_labels
 from tproper_lab.comparing import (
     Budget,
     as_stored,
@@ -51,6 +52,20 @@ def undisturbed(tmp_path_factory):
     done = run_here("bench", *SMALL, "--out", folder)
     assert done.exit_code == 0, done.output
     return folder
+
+
+def test_counts_of_people_are_scored_to_the_end(tmp_path, monkeypatch):
+    counts = np.random.default_rng(0).integers(1, 9, (360, 10))
+    monkeypatch.setattr(lab, "cifar10h_counts", lambda folder: label_files.cifar10h_counts(folder, {}))
+    np.save(tmp_path / "cifar10h-counts.npy", counts)
+    done = run_here("bench", *SMALL, "--soft", tmp_path, "--out", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    reported = [r for r in records(tmp_path / "run") if r["seed"] < SEARCH_SEED]
+    entropies = [r["selections"]["weak"]["raw"]["soft_log_loss"] for r in reported]
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    least = -(shares * np.log(shares)).sum(axis=1).mean()  # the entropy of the people's own answers
+    assert len(entropies) == 4
+    assert min(entropies) > least
 
 
 def same(found, expected):

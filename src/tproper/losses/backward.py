@@ -74,6 +74,7 @@ class BackwardLoss(WeakLabelLoss):
         squeeze: tuple[float, float] | None = None,
         reconstruction: str | Reconstruction = "auto",
         reduction: Reduction = "mean",
+        *,
         validate: bool = True,
         class_weights: ArrayLike | None = None,
         ignore_index: int | None = None,
