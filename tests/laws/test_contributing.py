@@ -136,7 +136,7 @@ def test_a_structure_from_outside_has_everything():
         pairs.append((tp.BackwardLoss(T, F), tp.BackwardLoss(given, F, reconstruction=R)))
     w = [1.0, 2.0, 3.0, 4.0]
     pairs.append((tp.BackwardLoss(T, class_weights=w), tp.BackwardLoss(given, reconstruction=R, class_weights=w)))
-    pairs.append((tp.GradientAscentLoss(T), tp.GradientAscentLoss(given, R)))
+    pairs.append((tp.GradientAscentLoss(T), tp.GradientAscentLoss(given, reconstruction=R)))
     for ours, theirs in pairs:
         a, b = scores.clone().requires_grad_(), scores.clone().requires_grad_()
         torch.testing.assert_close(ours(a, y), theirs(b, y), rtol=1e-12, atol=1e-12)
