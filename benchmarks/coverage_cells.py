@@ -50,6 +50,13 @@ class Counts:
         if score.informative:
             self.add(f"{name}, where shown", low <= truth <= high)
 
+    def share(self, name: str, value: float) -> None:
+        """A share of its own in each data set: "square" tells how the shares vary."""
+        figure = self.figures.setdefault(name, {"so": 0.0, "tried": 0.0, "square": 0.0})
+        figure["so"] += float(value)
+        figure["tried"] += 1.0
+        figure["square"] += float(value) ** 2
+
     def mean(self, name: str, value: float) -> None:
         self.means[name] = self.means.get(name, 0.0) + float(value)
 
@@ -208,7 +215,8 @@ def groups(groups: int, each: int, shared: bool, kind: str, date: str, first: in
             out.covers(f"prevalence of class {c}", truth["shares"][c], (low, high))
         calibrator = tp.calibrate(rows["scores"], y, T, groups=code)
         low, high = calibrator.gain.interval
-        if low < high:
+        out.add("a map is tried", calibrator.gain.informative)
+        if calibrator.gain.informative and low < high:
             before, after = (
                 np.log(softmax(s) @ T.matrix().T) for s in (truth["scores"], calibrated(calibrator, truth))
             )
@@ -282,8 +290,8 @@ def posterior(predicted: Array, right: Array, prior: Array) -> Array:
 
 def truth_of(problem: str, n: int, rng: np.random.Generator, K: int) -> tuple[Array, Array]:
     """Features and class probabilities."""
-    if problem == "d = 20":
-        X = rng.normal(size=(n, 20))
+    if problem in ("d = 20", "d = 200"):
+        X = rng.normal(size=(n, int(problem[4:])))
         return X, softmax(1.5 * X[:, :K])
     X = rng.normal(size=(n, 5))
     if problem == "quadratic":
@@ -484,6 +492,105 @@ def by_group(hard: float, K: int, n: int, date: str, first: int, sets: int) -> d
     return out.result()
 
 
+# -- Never worse than the class shares ------------------------------------------------------------------------------
+
+SHARES_K = 3
+SHARES_KINDS: dict[str, Callable[[], tp.Transition]] = {
+    "symmetric .3": lambda: tp.symmetric_noise(SHARES_K, 0.3),
+    "complementary": lambda: tp.complementary(SHARES_K),
+}
+SLACK, NEW = 0.02, 10_000  # what log loss may be above that of the shares; rows that tell the truth
+
+
+def likeliest_shares(y: Array, T: Array) -> Array:
+    """Shares of the classes (K,) by maximum likelihood from weak labels, with one more row of each class (EM)."""
+    K = T.shape[1]
+    pi, rows = np.full(K, 1 / K), T[y]  # (n, K)
+    for _ in range(2000):
+        joint = rows * pi
+        counts = (joint / joint.sum(axis=1, keepdims=True)).sum(axis=0) + 1
+        new = counts / counts.sum()
+        if np.abs(new - pi).max() < 1e-10:
+            break
+        pi = new
+    return np.asarray(new)
+
+
+def class_shares(problem: str, kind: str, n: int, date: str, first: int, sets: int) -> dict[str, Any]:
+    """The default classifier with a model that cannot be right, or with as many features as rows, beside the class
+    shares that the same weak labels give."""
+    out, T = Counts(), SHARES_KINDS[kind]()
+    for rng in streams("class_shares", date, first, sets, {"problem": problem, "kind": kind, "n": n}):
+        X, p = truth_of(problem, n + NEW, rng, SHARES_K)
+        y = np.asarray(T.sample(draw(p[:n], rng), rng))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = tp.WeakLabelClassifier(T, classes=list(range(SHARES_K)), random_state=0).fit(X[:n], y)
+        q, new = model.predict_proba(X[n:]), p[n:]
+        log_loss = -float((new * np.log(q)).sum(axis=1).mean())
+        excess = log_loss + float(new.mean(axis=0) @ np.log(likeliest_shares(y, T.matrix())))
+        out.add("log loss at most that of the shares + .02", excess <= SLACK)
+        out.mean("log loss above that of the shares", excess)
+        told = model.calibrator_.reliability.get("after")
+        if told is not None:
+            low, high = told["interval"]
+            truth = calibration_error(q, new, np.asarray(told["curve"]["edges"], dtype=np.float64))
+            out.add("calibration error of the calibrated model", low <= truth <= high)
+    return out.result()
+
+
+def calibration_error(q: Array, p: Array, edges: Array) -> float:
+    """The root of the mean square of confidence less truth over bins of confidence, from true probabilities."""
+    best = q.argmax(axis=1)
+    gap = (p - q)[np.arange(len(q)), best]
+    bins = np.searchsorted(edges[1:-1], q.max(axis=1))
+    size = np.bincount(bins)
+    used = size > 0
+    return float(np.sqrt((np.bincount(bins, gap)[used] ** 2 / size[used]).sum() / len(q)))
+
+
+# -- Prediction sets ------------------------------------------------------------------------------------------------
+
+SETS_K = 4
+SETS_KINDS: dict[str, Callable[[], Any]] = {
+    "symmetric .3": lambda: tp.symmetric_noise(SETS_K, 0.3),
+    "pair .3": lambda: tp.pair_noise(SETS_K, 0.3),
+    "partial .3": lambda: tp.partial_labels(SETS_K, 0.3),
+    "complementary": lambda: tp.complementary(SETS_K),
+    "PU, r = .5": lambda: tp.positive_unlabeled(0.5),
+    "three annotators": lambda: tp.annotators([tp.symmetric_noise(SETS_K, e) for e in (0.2, 0.3, 0.4)]),
+    "symmetric .3, T from 300 clean rows": lambda: tp.symmetric_noise(SETS_K, 0.3),
+}
+KNOWN_WELL = 0.04  # standard error of the weak mean below which sets may not hold much more than was asked
+
+
+def conformal(kind: str, n: int, date: str, first: int, sets: int) -> dict[str, Any]:
+    """Sets that should hold the true class of nine rows in ten, by a model that is too sure or not sure enough."""
+    out, T, setting = Counts(), SETS_KINDS[kind](), stream("conformal setting", date, kind, n)
+    K = T.num_classes
+    sure, W = float(setting.uniform(0.6, 2.0)), setting.normal(size=(5, K))
+    for rng in streams("conformal", date, first, sets, {"kind": kind, "n": n}):
+        v = rng.normal(size=(n + NEW, 5)) @ W
+        p, q = softmax(v), softmax(sure * v)
+        z, told = draw(p, rng), T
+        if "clean rows" in kind:
+            clean, counts = draw(softmax(rng.normal(size=(300, 5)) @ W), rng), np.zeros((K, K))
+            np.add.at(counts, (T.sample(clean, rng), clean), 1)
+            told = tp.Transition.from_counts(counts)
+        found = tp.conformal(q[:n], T.sample(z[:n], rng), told, 0.9)
+        inside = found.sets(q)
+        share, own = float((p * inside)[n:].sum(axis=1).mean()), float(inside[np.arange(n), z[:n]].mean())
+        low, high = found.coverage.interval
+        out.share("rows whose set holds the true class", share)
+        out.add("interval holds the share of new rows", low <= share <= high)
+        out.add("interval holds the share of its own rows", low <= own <= high)
+        clean_sets = tp.conformal(q[:n], z[:n], tp.identity(K), 0.9)
+        out.mean("standard error of the weak mean", found.coverage.stderr)
+        out.mean("classes in a set", float(inside[n:].sum(axis=1).mean()))
+        out.mean("classes in a set, by clean labels", float(clean_sets.sets(q[n:]).sum(axis=1).mean()))
+    return out.result()
+
+
 # -- What is asked of them ------------------------------------------------------------------------------------------
 
 
@@ -555,6 +662,18 @@ REQUIRED["by_group"] = {
     "T differs between groups, though it does not": Required(most=0.065),
     "T differs between groups": Required(least=0.95),
 }
+REQUIRED["class_shares"] = {
+    "log loss at most that of the shares + .02": Required(least=0.95),
+    "calibration error of the calibrated model": Required(least=0.92),
+}
+REQUIRED["conformal"] = {
+    "rows whose set holds the true class": Required(least=0.89),
+    "interval holds the share of its own rows": Required(least=0.92),
+}
+REQUIRED["conformal, known well"] = {
+    **REQUIRED["conformal"],
+    "rows whose set holds the true class": Required(least=0.89, most=0.93),
+}
 WIDTHS = {(4, 100): 0.172, (10, 100): 0.197, (20, 100): 0.210, (10, 300): 0.110, (20, 300): 0.124, (20, 600): 0.082}
 
 CELLS: dict[str, tuple[Callable[..., dict[str, Any]], list[dict[str, Any]]]] = {
@@ -619,6 +738,15 @@ CELLS: dict[str, tuple[Callable[..., dict[str, Any]], list[dict[str, Any]]]] = {
     "by_group": (
         by_group, [{"hard": hard, "K": K, "n": n} for hard in (0.1, 0.4) for K in (2, 4) for n in (1000, 5000)]
     ),
+    "class_shares": (
+        class_shares,
+        [
+            {"problem": problem, "kind": kind, "n": n}
+            for problem, n in (("xor", 300), ("quadratic", 300), ("d = 200", 200))
+            for kind in SHARES_KINDS
+        ],
+    ),
+    "conformal": (conformal, [{"kind": kind, "n": n} for kind in SETS_KINDS for n in (300, 1000)]),
     "from_features": (
         from_features,
         [

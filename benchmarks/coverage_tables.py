@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from _pieces import totals
-from coverage_cells import CELLS, REQUIRED, WIDTHS, WRONG_FORM, Required
+from coverage_cells import CELLS, KNOWN_WELL, REQUIRED, WIDTHS, WRONG_FORM, Required
 
 COVERED = Required(least=0.92)  # of 95% intervals under their own assumptions
 LEVEL_HELD = Required(most=0.06)
@@ -29,6 +29,8 @@ TITLES = {
     "depends_on_x": "Noise that depends on x",
     "by_group": "T by groups, three answers a row",
     "from_features": "T from features",
+    "class_shares": "Beside the class shares",
+    "conformal": "Prediction sets",
 }
 
 
@@ -42,6 +44,7 @@ class Figure:
     share: float
     tried: float
     required: Required
+    square: float | None = None  # of shares that each data set has for itself, the mean
 
     @property
     def holds(self) -> bool:
@@ -59,6 +62,8 @@ class Figure:
     @property
     def error(self) -> float:
         """Standard error, in points; of 0 and 1 that of half a count."""
+        if self.square is not None:
+            return float(100 * (max(self.square - self.share**2, 0.0) / max(self.tried - 1, 1)) ** 0.5)
         p = min(max(self.share, 0.5 / self.tried), 1 - 0.5 / self.tried)
         return 100 * (p * (1 - p) / self.tried) ** 0.5
 
@@ -81,11 +86,14 @@ def words(cell: dict[str, Any]) -> str:
     return ", ".join(said)
 
 
-def latest(pieces: list[dict[str, Any]], part: str) -> list[dict[str, Any]]:
-    """A part's pieces by this version of the library, of its last date."""
+def latest(pieces: list[dict[str, Any]], part: str, names: list[str]) -> list[dict[str, Any]]:
+    """A part's pieces by this version of the library: of each cell those of the date that was recorded last.
+
+    A date may have a word behind it ("2026-11-19-second"): other seeds and settings, after the code has changed.
+    """
     own = [p for p in pieces if p["key"]["part"] == part and not p["key"].get("code")]
-    last = max((p["key"]["date"][:10] for p in own), default="")  # "2026-11-19-first" is of that day
-    return [p for p in own if p["key"]["date"][:10] == last]
+    last = {tuple(p["key"].get(name) for name in names): p["key"]["date"] for p in own}
+    return [p for p in own if p["key"]["date"] == last[tuple(p["key"].get(name) for name in names)]]
 
 
 def figures(pieces: list[dict[str, Any]]) -> Iterator[Figure]:
@@ -95,7 +103,7 @@ def figures(pieces: list[dict[str, Any]]) -> Iterator[Figure]:
         for (case,), part in totals([p for p in pieces if p["key"].get("code")], ["case"]).items()
     }
     for part, (_, cells) in CELLS.items():
-        sums = totals(latest(pieces, part), list(cells[0]))
+        sums = totals(latest(pieces, part, list(cells[0])), list(cells[0]))
         for cell in cells:
             found = sums.get(tuple(cell.values()))
             if found is None:
@@ -105,6 +113,8 @@ def figures(pieces: list[dict[str, Any]]) -> Iterator[Figure]:
                 required = REQUIRED["depends_on_x, none"]
             if cell.get("problem") in WRONG_FORM and part == "from_features":
                 required = REQUIRED["from_features, wrong form"]
+            if part == "conformal" and found["means"]["standard error of the weak mean"] < KNOWN_WELL * found["sets"]:
+                required = REQUIRED["conformal, known well"]
             if part == "wrong_T" and cell["case"] in before:
                 so, tried = before[cell["case"]]
                 error = 2 * (2 * max(so / tried * (1 - so / tried), 0.01) / tried) ** 0.5  # of two shares
@@ -115,7 +125,9 @@ def figures(pieces: list[dict[str, Any]]) -> Iterator[Figure]:
                 )  # fmt: skip
             for name, asked in required.items():
                 if name in shares and shares[name][1]:
-                    yield Figure(part, words(cell), name, *pair(shares[name]), asked)
+                    square = found["figures"][name].get("square")
+                    mean = None if square is None else square / shares[name][1]
+                    yield Figure(part, words(cell), name, *pair(shares[name]), asked, mean)
             if part == "outlier" and cell["low"] == 0.9 and (limit := WIDTHS.get((cell["K"], cell["rows"]))):
                 width = found["means"]["width of the diagonal"] / found["sets"]
                 name = f"mean width of the diagonal, as a share of {limit:g}"

@@ -6,6 +6,8 @@ weak label y  ->  target r = R e_y  ->  loss = F(v) - <r, v>  ->  probabilities 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ._later import names_of
+
 __version__ = "0.1.0"
 
 # A name is imported when it is first asked for: `import tproper` costs nothing, and neither does `tproper --help`.
@@ -82,7 +84,6 @@ _LAZY = {
     "UnboundedLossWarning": "certificates",
     "UnseenWarning": "inputs",
     "WeakLabelClassifier": "learn",
-    "WeakLabelClassifierCV": "learn",
     "Witness": "certificates",
     "annotators": "transitions",
     "binary_noise": "transitions",
@@ -103,6 +104,7 @@ _LAZY = {
     "estimate_transition": "estimation",
     "evaluate": "evaluation",
     "export_onnx": "learn",
+    "export_trees": "learn",
     "fuse": "losses",
     "hierarchical_labels": "transitions",
     "identity": "transitions",
@@ -186,10 +188,10 @@ if TYPE_CHECKING:
         MultiLabelClassifier,
         MultiLabelScores,
         WeakLabelClassifier,
-        WeakLabelClassifierCV,
         calibrate,
         calibrated_scorer,
         export_onnx,
+        export_trees,
         load,
         save,
     )
@@ -264,14 +266,11 @@ if TYPE_CHECKING:
     )
 
 
+_named = names_of(__name__, _LAZY)
+
+
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return import_module(f".{name}", __name__)
-    if name not in _LAZY:
-        raise AttributeError(f"module 'tproper' has no attribute {name!r}")
-    value = getattr(import_module(f".{_LAZY[name]}", __name__), name)
-    globals()[name] = value
-    return value
+    return import_module(f".{name}", __name__) if name in _ROOMS else _named(name)
 
 
 def __dir__() -> list[str]:
@@ -336,7 +335,6 @@ __all__ = [
     "UnboundedLossWarning",
     "UnseenWarning",
     "WeakLabelClassifier",
-    "WeakLabelClassifierCV",
     "Witness",
     "annotators",
     "binary_noise",
@@ -357,6 +355,7 @@ __all__ = [
     "estimate_transition",
     "evaluate",
     "export_onnx",
+    "export_trees",
     "fuse",
     "hierarchical_labels",
     "identity",

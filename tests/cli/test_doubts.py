@@ -17,6 +17,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer, make_classification
 
 import tproper as tp
@@ -188,14 +189,33 @@ def test_the_right_t_is_left_in_peace(folder: Path, specs: Any, run: Run, table:
         assert low <= score["value"] <= (np.inf if high == "inf" else high)
 
 
+def test_noise_that_varies_with_a_column_is_told_of_by_its_name(tmp_path: Path, run: Run) -> None:
+    """Of training as of evaluation: T, an average, is right, and only the column tells."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    z = (X[:, 0] + 0.3 * rng.normal(size=3000) > 0).astype(int)
+    y = np.where(rng.random(3000) < np.where(X[:, 2] > 0, 0.02, 0.48), 1 - z, z)
+    write(tmp_path / "t.csv", X, [[v] for v in y], ["label"], list(z))
+    asked = ["--label", "label", "--transition", "symmetric:0.25", "--ignore", "true", "--out", tmp_path / "m"]
+    trained = run("train", tmp_path / "t.csv", *asked)
+    scored = run("evaluate", tmp_path / "m", tmp_path / "t.csv", "--label", "label")
+    for result in (trained, scored):
+        assert result.exit_code == 0, result.output
+        said = " ".join((result.output + result.stderr).split())
+        assert "T IS DOUBTFUL" in said
+        assert "the noise varies with this feature, or T is too noisy" in said
+        assert "features: 2 = x2" in said
+
+
 def test_rows_that_t_is_checked_with_come_from_the_whole_table() -> None:
     """A table that is sorted by class has one class in its first rows."""
     some, rng, row = Evenly(20), np.random.default_rng(0), 0
     while row < 1000:
         index = np.arange(row, min(row + int(rng.integers(0, 150)), 1000))
-        some.add(index, np.stack([index, index], axis=1).astype(float))
+        some.add(index, np.stack([index, index], axis=1).astype(float), csr_array(index[:, None] + 1.0))
         row += len(index)
-    kept = np.concatenate(some.labels)
+    kept, p, features = some.kept()
     assert 20 <= len(kept) <= 40
     np.testing.assert_array_equal(kept, np.arange(0, 1000, some.stride))
-    np.testing.assert_array_equal(np.concatenate(some.p)[:, 0], kept)
+    np.testing.assert_array_equal(p[:, 0], kept)
+    np.testing.assert_array_equal(features.toarray()[:, 0], kept + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from outcomes import good
+from sklearn.datasets import load_digits
 
 import tproper as tp
 from tproper._core import json_text
+from tproper.cli.main import COMMANDS
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -96,6 +99,75 @@ def test_estimate(workshop: Path, tmp_path: Path, run: Run) -> None:
     found.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "T.json").read_bytes()
     assert found.classes == ["ant", "bee", "cat"]
+
+
+def test_prevalence(workshop: Path, run: Run) -> None:
+    asked = ["--label", "weak_label", "--transition", "complementary", "--classes", "ant,bee,cat"]
+    difference = ["--difference", "ant,cat", "--json"]
+    said = json.loads(good(run, "prevalence", workshop / "weak.csv", *asked, *difference).stdout)
+    columns = {"label": "weak_label", "transition": "complementary", "classes": ["ant", "bee", "cat"]}
+    found = tp.prevalence_table(workshop / "weak.csv", **columns)
+    pair = found.difference("ant", "cat")
+    assert json.loads(json_text(found.to_dict() | {"difference": pair.to_dict()})) == said
+    frame = pd.read_csv(workshop / "weak.csv")
+    by_hand = tp.weak_prevalence(frame["weak_label"], tp.complementary(3).named(["ant", "bee", "cat"]))
+    np.testing.assert_array_equal(by_hand.value, found.value)
+
+
+def test_export(workshop: Path, tmp_path: Path, run: Run) -> None:
+    pytest.importorskip("onnx")
+    out, again = tmp_path / "m.onnx", tmp_path / "again.onnx"
+    said = json.loads(good(run, "export", workshop / "model", "--out", out, "--json").stdout)
+    model = tp.load(workshop / "model")
+    tp.export_onnx(model, again)
+    assert again.read_bytes() == out.read_bytes()
+    assert said["inputs"] == model.feature_names_in_.tolist()
+    assert said["classes"] == model.classes_.tolist()
+
+
+def test_export_of_trees(workshop: Path, tmp_path: Path, run: Run) -> None:
+    pytest.importorskip("lightgbm")
+    trees = tp.TableModel.fit(
+        workshop / "weak.csv", "complementary", label="weak_label", model="boosting", epochs=3, holdout=0
+    )
+    trees.save(tmp_path / "m")
+    said = json.loads(good(run, "export", tmp_path / "m", "--out", tmp_path / "m.txt", "--json").stdout)
+    model = tp.load(tmp_path / "m")
+    tp.export_trees(model, tmp_path / "again.txt")
+    assert (tmp_path / "again.txt").read_bytes() == (tmp_path / "m.txt").read_bytes()
+    assert said["rounds"] == model.n_iter_
+
+
+def test_demo(tmp_path: Path, run: Run) -> None:
+    pytest.importorskip("matplotlib")
+    good(run, "demo", "--out", tmp_path, "--epochs", "1")
+    said = {o["loss"]: o for o in json.loads((tmp_path / "demo.json").read_text())["outcomes"]}
+    X, z = load_digits(return_X_y=True)
+    rest, test = np.split(np.random.default_rng(0).permutation(len(z)), [1347])
+    X, T = np.float64(np.float32(X / 16)), tp.complementary(10)
+    losses = {"forward": tp.ForwardLoss(T), "gls": tp.BackwardLoss(T, squeeze=(1.0, 2.0))}
+    for name, loss in losses.items():
+        model = tp.WeakLabelClassifier(T, loss=loss, random_state=0).fit(X[rest], T.sample(z[rest], 0))
+        p = model.predict_proba(X[test])
+        assert said[name]["accuracy"] == (p.argmax(1) == z[test]).mean()
+        assert said[name]["log_loss"] == pytest.approx(-np.log(p[np.arange(len(p)), z[test]]).mean(), rel=1e-12)
+        assert said[name]["proper"] == tp.certify(loss).proper
+        assert said[name]["bound"] == loss.lower_bounds().min()
+
+
+def test_doctor(run: Run) -> None:
+    """It asks what is installed, and tries certificates, gradients and a fit."""
+    said = json.loads(good(run, "doctor", "--json").stdout)
+    for name, version in said["versions"].items():
+        assert name == "Python" or version == importlib.metadata.version(name)
+    assert said["tests"]["certificates"] == "ok"
+    T = tp.complementary(10)
+    assert [tp.certify(tp.BackwardLoss(T, squeeze=s)).lower_bounded for s in (None, (1.0, 2.0))] == [False, True]
+    assert tp.ForwardLoss(T).lower_bounds().min() == pytest.approx(np.log(9))
+
+
+def test_every_command_has_its_lines_here() -> None:
+    assert {f"test_{name}" for name in COMMANDS} <= set(globals())
 
 
 def test_inspect(run: Run) -> None:

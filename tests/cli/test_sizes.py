@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refused
 
 import tproper as tp
 from tproper._core import free_memory
@@ -88,7 +89,7 @@ def npy(path: Path, shape: tuple[int, ...], size: int) -> Path:
 
 def test_matrices_larger_than_memory(tmp_path: Path, run: Callable[..., Any]) -> None:
     told = npy(tmp_path / "told.npy", (10**8, 10**5), 100)
-    assert "told.npy' is not a transition matrix" in sentence(run("inspect", told))
+    assert "expected a transition matrix, got" in sentence(run("inspect", told))
     true = npy(tmp_path / "true.npy", (200_000, 100_000), 16 * 10**10)
     assert "expected at most 134,217,728 entries, got shape (200000, 100000): that takes 149.0 GiB" in sentence(
         run("inspect", true)
@@ -98,15 +99,15 @@ def test_matrices_larger_than_memory(tmp_path: Path, run: Callable[..., Any]) ->
 @pytest.mark.parametrize("text", ["[[1e400, 0], [0, 1]]", f"[[1{'0' * 400}, 0], [0, 1]]", f"[[{'9' * 5000}]]"])
 def test_numbers_beyond_the_floats(text: str, tmp_path: Path, run: Callable[..., Any]) -> None:
     (tmp_path / "T.json").write_text(text)
-    assert "is not a transition matrix" in sentence(run("inspect", tmp_path / "T.json"))
+    assert "expected a transition matrix, got" in sentence(run("inspect", tmp_path / "T.json"))
 
 
 def test_numbers_beyond_the_floats_in_the_library() -> None:
     with pytest.raises(ValueError, match="expected a matrix of numbers"):
         tp.Transition([[10**400, 0], [0, 1]])
-    with pytest.raises(ValueError, match="p: expected a finite number"):
+    with refused("p"):
         tp.symmetric_noise(3, 10**400)
-    with pytest.raises(ValueError, match="diagonal: expected a finite number"):
+    with refused("diagonal"):
         transition_from_dict({"family": "uniform", "name": "x", "num_classes": 3, "diagonal": 10**400})
 
 
@@ -121,7 +122,7 @@ def test_classes_that_no_memory_holds(family: str) -> None:
 def test_candidate_sets_of_too_many_classes(spec: str, run: Callable[..., Any]) -> None:
     """The number of candidate sets alone would take minutes to compute, and cannot be written out."""
     began = time.monotonic()
-    assert "K: expected at most 100,000 classes for candidate sets" in sentence(run("inspect", spec))
+    assert "expected at most 100,000 classes for candidate sets for K of" in sentence(run("inspect", spec))
     assert time.monotonic() - began < 20
 
 

@@ -96,7 +96,10 @@ def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:
 def test_a_mistake_ends_the_process_with_2_and_one_sentence(workshop: Path) -> None:
     nowhere = workshop / "nowhere.csv"
     for process, sentence in (
-        (start("inspect", nowhere, **PIPES), r"error: transition: cannot read '.*nowhere\.csv': .*\n"),
+        (
+            start("inspect", nowhere, **PIPES),
+            r"error: SPEC: expected a file .*, got '.*nowhere\.csv': .*\n",
+        ),
         (
             forked.start("predict", workshop / "model", nowhere, **PIPES),
             r"error: .*nowhere\.csv: expected a file to .*\n",

@@ -145,7 +145,7 @@ CASES: list[Case] = [
     (
         "huge feature as it is",
         lambda f: train(f, table(f, rows(HEADER, "1e300,1,ant")), no_standardize=True),
-        "X: expected features of finite variance",
+        "DATA: expected features of finite variance",
     ),
     (  # a trained model takes all its columns: no --ignore
         "missing feature, predict",
@@ -157,7 +157,7 @@ CASES: list[Case] = [
         lambda f: predict(f, table(f, rows(HEADER, "oops,1,ant"))),
         "'oops' at row 31; the model was trained with numbers there: correct the rows$",
     ),
-    ("empty matrix", lambda f: train(f, transition=matrix(f, "\n")), "T.csv' is not a transition matrix.*empty file$"),
+    ("empty matrix", lambda f: train(f, transition=matrix(f, "\n")), "transition matrix, got .*T.csv'.*empty file$"),
     ("no feature", lambda f: train(f, table(f, "weak_label\nant\nbee\ncat\n")), "at least one feature column"),
     ("unknown feature", lambda f: train(f, features="x,z"), "--features: expected a column.*got 'z'"),
     ("unknown ignored", lambda f: train(f, ignore="nome"), "--ignore: expected a column.*got 'nome'"),
@@ -215,11 +215,11 @@ CASES: list[Case] = [
     (
         "parameter out of range",
         lambda f: train(f, transition="symmetric:1.5"),
-        r"p: expected a finite number in \[0, 1\]",
+        r"--transition: expected a finite number in \[0, 1\] for p of 'symmetric', got 1.5",
     ),
     ("parameter no number", lambda f: train(f, transition="symmetric:x"), "expected a number for p"),
     ("T for another number of classes", lambda f: train(f, transition="complementary:4"), "4 classes.*labels name 3"),
-    ("T not there", lambda f: train(f, transition=f / "T.csv"), "cannot read"),
+    ("T not there", lambda f: train(f, transition=f / "T.csv"), "expected a file that can be read"),
     (
         "T of another size",
         lambda f: train(f, transition=matrix(f, np.eye(4)), classes="ant,bee,cat"),
@@ -227,7 +227,7 @@ CASES: list[Case] = [
     ),
     ("T transposed", lambda f: train(f, transition=matrix(f, [[0.7, 0.2, 0.1], [0, 1, 0], [0, 0, 1]])), "transpose"),
     ("T with NaN", lambda f: train(f, transition=matrix(f, "nan,0\n1,1\n")), "expected finite entries"),
-    ("T ragged", lambda f: train(f, transition=matrix(f, "1,0\n0\n")), "not a transition matrix"),
+    ("T ragged", lambda f: train(f, transition=matrix(f, "1,0\n0\n")), "expected a transition matrix, got"),
     ("T negative", lambda f: train(f, transition=matrix(f, [[1.5, 0], [-0.5, 1]])), "expected probabilities"),
     (
         "T not invertible, backward",

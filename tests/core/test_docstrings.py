@@ -11,7 +11,7 @@ import tproper as tp
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 NAMES = {name: getattr(tp, name) for name in tp.__all__}
-EXTRAS = {"export_onnx": "onnxruntime"}  # what an example needs beside what tests need
+EXTRAS = {"export_onnx": "onnxruntime", "export_trees": "lightgbm"}  # what an example needs beside what tests need
 
 
 def doc_of(value: object) -> str:

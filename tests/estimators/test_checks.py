@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, for the default estimator, the other models and losses, and the CV class."""
+"""scikit-learn's own checks, for the default estimator, other models and losses, and one that chooses its settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tproper.learn.classifier import WeakLabelClassifier
-from tproper.learn.selection import WeakLabelClassifierCV
 
 # Minibatch training sees rows in random batches: repeating a row is not the same as doubling its weight there, as in
 # scikit-learn's own stochastic estimators.
@@ -33,7 +32,7 @@ ESTIMATORS = [
     WeakLabelClassifier(model="mlp", hidden=(16,), epochs=12, learning_rate=3e-2, random_state=0, calibrate=False),
     WeakLabelClassifier(model="boosting", max_iter=10, early_stopping=False, calibrate=False),
     # seeded: one split in a hundred would put all rows of positive weight into one fold, which is an error
-    WeakLabelClassifierCV(WeakLabelClassifier(random_state=0, calibrate=False), grid={"l2": [1e-3]}, cv=2),
+    WeakLabelClassifier(tune={"l2": [1e-3]}, random_state=0, calibrate=False),
 ]
 
 

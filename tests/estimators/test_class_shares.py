@@ -82,3 +82,40 @@ def test_shares_are_the_likeliest_with_one_more_row_of_each_class():
         assert likelihood(found) >= likelihood(other / other.sum())
     clean = class_shares(tp.identity(3), torch.as_tensor(z), np.ones(n))
     np.testing.assert_allclose(clean, [2001 / 3003, 701 / 3003, 301 / 3003], atol=1e-6)
+
+
+def test_shares_that_a_row_went_into_do_not_judge_that_row():
+    """Labels that say nothing of noise scores: no shares save anything, on average, over those of all models."""
+    T, falls = tp.complementary(K), []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        prior = np.array([0.7, 0.1, 0.1, 0.1])
+        scores = np.log(prior) + 0.7 * rng.standard_normal((150, K))
+        found = tp.calibrate(scores, T.sample(rng.choice(K, 150, p=prior), rng), T)
+        if found.drawn == 1:
+            fresh, new = (
+                T.sample(rng.choice(K, 5000, p=prior), rng),
+                np.log(prior) + 0.7 * rng.standard_normal((5000, K)),
+            )
+            before = torch.softmax(torch.as_tensor(new), -1).numpy()
+            risks = [
+                -np.log(q @ T.matrix().T)[np.arange(5000), fresh].mean() for q in (before, found.probabilities(new))
+            ]
+            falls.append(found.gain.value - (risks[0] - risks[1]))
+    assert len(falls) > 10
+    assert np.mean(falls) < 2 * np.std(falls) / len(falls) ** 0.5
+
+
+def test_groups_that_are_worth_few_rows_change_nothing():
+    """Twenty labels, each on 25 rows, are twenty labels."""
+    rng, T = np.random.default_rng(0), tp.complementary(3)
+    code = np.repeat(np.arange(20), 25)
+    scores = 3 * rng.standard_normal((20, 3))[code] + 0.3 * rng.standard_normal((500, 3))
+    shared = T.sample(rng.integers(0, 3, 20), rng)[code]
+    found = tp.calibrate(scores, shared, T, groups=code)
+    assert found.is_identity
+    assert not found.gain.informative
+    assert "which is what these groups are worth" in found.notes[0]
+    assert not tp.calibrate(scores, shared, T).is_identity
+    own = T.sample(rng.integers(0, 3, 500), rng)
+    assert tp.calibrate(scores, own, T, groups=code).gain.informative

@@ -22,7 +22,6 @@ import tproper as tp
 from tproper.learn import saving
 from tproper.learn.classifier import WeakLabelClassifier
 from tproper.learn.saving import ModelFileError, load, save
-from tproper.learn.selection import WeakLabelClassifierCV
 from tproper.transitions.parsing import parse_transition
 
 X, Y = load_digits(return_X_y=True)
@@ -77,8 +76,8 @@ def test_names_of_classes_and_features(tmp_path: Path) -> None:
 
 
 def test_chosen_models_are_saved_too(tmp_path: Path) -> None:
-    cv = WeakLabelClassifierCV(WeakLabelClassifier(), {"l2": [1e-2, 1e-1]}, cv=2).fit(X, Y)
-    np.testing.assert_array_equal(load(save(cv, tmp_path / "m")).predict_proba(X), cv.predict_proba(X))
+    chosen = WeakLabelClassifier(tune={"l2": [1e-2, 1e-1]}).fit(X, Y)
+    np.testing.assert_array_equal(load(save(chosen, tmp_path / "m")).predict_proba(X), chosen.predict_proba(X))
     tuned = WeakLabelClassifier(tune={"loss": ["gls"], "squeeze": [(1.0, 2.0)]}).fit(X, Y)
     back = load(save(tuned, tmp_path / "m"))
     np.testing.assert_array_equal(back.predict_proba(X), tuned.predict_proba(X))

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tproper as tp
-from tproper.transitions import DenseTransition, posterior_draws, transition_from_dict, transition_to_dict
+from tproper.transitions import DenseTransition, transition_from_dict, transition_to_dict
 
 from . import laws
 from .registry import METHODS, STRUCTURED, TRANSITIONS, dense, every_label, random_columns
@@ -222,7 +222,7 @@ def test_sources_of_sources_draw_each_for_themselves():
         return tp.Transition.from_counts(counts)
 
     inner = [tp.multi_source([estimated(), estimated()]) for _ in range(2)]
-    draws = posterior_draws(tp.multi_source([*inner, estimated()]), 2000)
+    draws = tp.multi_source([*inner, estimated()]).draws_of_posterior(2000)
     parts = [draws[:, 2 * i, 0] for i in range(5)]
     correlation = np.corrcoef(parts) - np.eye(5)
     assert np.abs(correlation).max() < 0.15

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper.transitions import posterior_draws
 
 from .registry import LOSSES, TRANSITIONS
 
@@ -61,7 +60,7 @@ def test_rows_with_gaps_stay_above_the_bound_that_is_printed(name):
 def test_sources_of_sources_draw_by_themselves():
     part = lambda seed: tp.Transition.from_counts(np.random.default_rng(seed).integers(5, 40, (2, 2)))  # noqa: E731
     inner = lambda: tp.multi_source([part(1), part(1)], [0.5, 0.5])  # noqa: E731
-    draws = posterior_draws(tp.multi_source([inner(), inner()], [0.5, 0.5]), 400)
+    draws = tp.multi_source([inner(), inner()], [0.5, 0.5]).draws_of_posterior(400)
     first = draws[:, ::2, 0]  # label 0 of each of the four sources, which have one T
     each = np.corrcoef(first.T)
     assert first.shape == (400, 4)

@@ -17,6 +17,8 @@ SMALL = [
     ("from_features", {"problem": "separate", "kind": "symmetric .3", "n": 1000}, 10),
     ("wrong_model", {"problem": "d = 20", "kind": "symmetric .3", "n": 300}, 4),
     ("depends_on_x", {"noise": "runner-up", "K": 3, "n": 1000}, 4),
+    ("conformal", {"kind": "symmetric .3", "n": 300}, 10),
+    ("class_shares", {"problem": "d = 200", "kind": "complementary", "n": 200}, 3),
 ]
 
 
@@ -57,7 +59,8 @@ def test_what_fails_is_told_first_and_the_worst_cell_leads(harness):
     _, tables = harness
     cells = [{"K": 4, "rows": 100, "low": 0.5}, {"K": 4, "rows": 300, "low": 0.5}, {"K": 4, "rows": 600, "low": 0.5}]
     pieces = [piece("2026-11-02", c, **cell) for c, cell in zip((80.0, 40.0, 95.0), cells, strict=True)]
-    pieces += [piece("2026-11-01", 100.0, **cell) for cell in cells]  # older: not shown
+    older = [piece("2026-11-01", 100.0, **cell) for cell in cells]  # not shown
+    pieces = [piece("2026-11-02-first", 0.0, **cells[2]), *older, *pieces]  # nor what is of that day, by other code
     text = "\n".join(tables.head(list(tables.figures(pieces))))
     assert text.index("## What does not hold") < text.index("## What meets its bar")
     assert "2 of 6 figures miss what is asked of them, 2 by more than two standard errors" in text

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import tproper as tp
 from tproper.evaluation.bounds import candidate_bounds
@@ -33,6 +34,37 @@ def test_it_holds_the_scores_of_the_library_and_the_clean_ones_beside_them():
     assert not found.bounds
     assert found.sensitivity["accuracy"].intervals[0.05][0] < found.scores["accuracy"].interval[0]
     json.dumps(found.to_dict())
+
+
+def noise_of_a_feature(n=3000):
+    """T, an average, is right; errors are rare above the middle of the feature `age`, and frequent below."""
+    p, z, rng = world(2, n)
+    X = rng.normal(size=(n, 3))
+    wrong = np.where(X[:, 1] > 0, 0.05, 0.45)
+    y = np.where(rng.random(n) < wrong, (z + rng.integers(1, K, n)) % K, z)
+    return p, y, X
+
+
+@pytest.mark.parametrize("kind", ["array", "sparse", "frame"])
+def test_noise_that_varies_with_a_feature_is_found_where_features_are_given(kind):
+    p, y, X = noise_of_a_feature()
+    T = tp.symmetric_noise(K, 0.25)
+    if kind == "frame":
+        X = pytest.importorskip("pandas").DataFrame(X, columns=["height", "age", "weight"])
+    assert tp.evaluate(p, y, T).check.plausible
+    found = tp.evaluate(p, y, T, X=csr_array(X) if kind == "sparse" else X)
+    assert not found.check.plausible
+    told = " ".join([str(found), *found.doubts])
+    assert "the middle of feature 1 have the labels of their predicted classes more often than T allows" in told
+    assert ("features: 1 = age" in told) == (kind == "frame")
+    some = np.arange(0, 3000, 2)
+    gaps = np.array([None] * 3000, dtype=object)
+    gaps[some] = y[some]
+    left = np.asarray(X)[some]
+    assert tp.evaluate(p, gaps, T, X=X).check.p_value == tp.evaluate(p[some], y[some], T, X=left).check.p_value
+    with pytest.raises(tp.InputError) as error:
+        tp.evaluate(p, y, T, X=left)
+    assert error.value.argument == "X"
 
 
 def test_it_names_what_its_numbers_rest_on():

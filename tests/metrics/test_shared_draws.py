@@ -12,7 +12,7 @@ import tproper as tp
 from tproper.estimation import sensitivities
 from tproper.evaluation import streamed as table_scores
 from tproper.metrics import drawn_labels, draws_of, uncertainty
-from tproper.transitions import EstimatedPartialLabels, posterior_draws
+from tproper.transitions import EstimatedPartialLabels
 
 
 def counted(T, rows, seed=0):
@@ -262,7 +262,7 @@ def test_sources_of_annotators_carry_their_error():
     """Annotators whose T were estimated, as a source beside another: a stack has their draws too."""
     crowd = tp.annotators([tp.Transition.from_counts([[40, 5], [6, 45]]), tp.Transition([[0.8, 0.3], [0.2, 0.7]])])
     stack = tp.multi_source([crowd, tp.symmetric_noise(2, 0.2)], [0.5, 0.5])
-    draws = posterior_draws(stack, 50)
+    draws = stack.draws_of_posterior(50)
     rows = np.array(crowd.weak_labels)
     first, second = (t.matrix() for t in crowd.transitions)
     # rows that differ in the first annotator's answer alone: their ratio is that of a draw of its T

@@ -134,7 +134,8 @@ def test_squared_calibration_error(case):
     check(truth, *map(np.concatenate, zip(*found, strict=True)), most=0.98 if case == "complementary, K = 10" else 0.97)
 
 
-RATIO_N = {"complementary, K = 4": 2000, "two sources": 800}  # a ratio needs its denominators to be known
+# a ratio needs its denominators to be known: where many samples tell too little, their intervals are the whole range
+RATIO_N = {"complementary, K = 4": 2000, "two sources": 800, "partial, p = .3": 1000, "noisy 20%, pair": 600}
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c != "complementary, K = 10"])
@@ -150,7 +151,7 @@ def test_balanced_accuracy_with_unknown_prior(case):
         rows, _, y = sim.draw(1)
         score = weak_balanced_accuracy(y, predicted[rows], transition, reconstruction=sim.weigher.reconstruction)
         found.append((score.value, *score.interval))
-    check(truth, *np.array(found).T, most=1.0)  # room for classes that few labels speak of, which these have not
+    check(truth, *np.array(found).T)
 
 
 def test_ratio_says_when_denominators_are_too_noisy():

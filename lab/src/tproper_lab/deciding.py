@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tproper.certificates import Certificate, certify
-from tproper.transitions import ENUMERATION_LIMIT, Transition, UniformTransition, families
+from tproper.transitions import Transition, UniformTransition, families
 
 Each = Callable[[Tensor, Tensor], Tensor]  # scores (S, n, K), labels -> losses (S, n)
 FEW_CLASSES = 4
@@ -56,13 +56,11 @@ def searched(each: Each, transition: Transition, title: str) -> Certificate:
 def table(each: Each, transition: Transition, title: str) -> Callable[[Tensor], Tensor]:
     """The losses of all weak labels (n, M) as a function of probabilities (n, K), as `certify` takes them."""
     K, rows = transition.num_classes, transition.num_weak_labels
-    labels = torch.arange(rows)[:, None]
-    if transition.per_class_labels:
-        labels = torch.as_tensor([[z in s for z in range(K)] for s in transition.weak_labels])[:, None]
+    labels = transition.labels.all()[:, None]
 
     def losses(p: Tensor) -> Tensor:  # every weak label is a trial
         shape = (rows, len(p))
-        given = labels.expand(*shape, K) if transition.per_class_labels else labels.expand(shape)
+        given = labels.expand(*shape, *transition.label_shape)
         return each(p.log().expand(*shape, K), given).T
 
     losses.__name__ = title
@@ -94,7 +92,7 @@ def counterexample(each: Each, transition: Transition) -> dict[str, Any] | None:
     step against it leads to such a q. Candidate sets of more than 12 classes are too many to list, and not looked at.
     """
     K = transition.num_classes
-    if transition.per_class_labels and K > ENUMERATION_LIMIT:
+    if not transition.listed:
         return None
     losses = table(each, transition, "")
     truths = np.random.default_rng(0).dirichlet(np.full(K, 2.0), TRUTHS)

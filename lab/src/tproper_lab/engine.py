@@ -175,9 +175,7 @@ class Stack:
         self.train_index, self.valid_index = whole(training), whole(held_out)
         self.order, self.valid_labels = whole(training), whole(held_out)
         told = self.task.told
-        self.weak = whole(training + held_out, *told.label_shape)
-        if told.per_class_labels:
-            self.weak = self.weak.bool()
+        self.weak = whole(training + held_out, *told.label_shape).to(told.label_dtype)
         self.seeds, self.epochs, self.rows = whole(), whole(), torch.arange(slots, device=self.device)[:, None]
         self.steps, self.lr, self.learned_lr, self.weight_decay, self.risk = (real() for _ in range(5))
         # scores of the validation images, then of the test images, at the epoch that each rule has chosen

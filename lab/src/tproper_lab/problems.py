@@ -243,7 +243,7 @@ def _read_csv(path: Path) -> np.ndarray:
 def checked_labels(labels: Any, told: Transition, data: Dataset) -> np.ndarray:
     """Labels (n,), answers (n, m) or masks (n, K) of all training images, as the transition takes them."""
     array = np.asarray(labels)
-    if told.label_kind == "masks" and array.dtype != bool and np.isin(array, (0, 1)).all():
+    if told.vacuous is not None and array.dtype != bool and np.isin(array, (0, 1)).all():
         array = array.astype(bool)
     n = len(data.train_labels)
     if array.ndim == 0 or len(array) != n:

@@ -38,17 +38,25 @@ _ASKED = re.compile(r"tried to allocate (\d+) bytes")
 _MISTAKES = (FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError, ModuleNotFoundError)
 
 
-#: What an argument of the library is called where a command has it under another name.
+#: What an argument of the library is called where a command has it under another name: the first that the command has.
 OPTIONS = {
-    "random_state": "seed",
-    "max_iter": "epochs",
-    "weak": "label",
-    "labels": "label",
-    "true": "true_label",
-    "answers": "label",
-    "groups": "group",
-    "path": "data",
-    "table": "data",
+    "X": ("data",),
+    "a": ("difference",),
+    "answers": ("label",),
+    "b": ("difference",),
+    "estimator": ("model",),
+    "groups": ("group",),
+    "labeled": ("label",),
+    "labels": ("label",),
+    "max_iter": ("epochs",),
+    "method": ("reconstruction",),
+    "num_classes": ("classes",),
+    "path": ("model", "data", "out"),
+    "random_state": ("seed",),
+    "transition": ("spec",),
+    "true": ("true_label",),
+    "weak": ("label",),
+    "y": ("label",),
 }
 
 
@@ -135,18 +143,22 @@ def _sentence(error: BaseException) -> str:
 def _as_option(error: InputError, command: Callable[..., object]) -> str:
     """The sentence, with the option of this command in place of the library's argument."""
     sentence, argument = _sentence(error), error.argument or ""
+    option = option_of(argument, command)
+    return sentence if option is None else option + sentence.removeprefix(argument)
+
+
+def option_of(argument: str, command: Callable[..., object]) -> str | None:
+    """The option (or positional argument) of a command that stands for an argument of the library; None without one."""
     hints = get_type_hints(command, include_extras=True)
-    name = argument if argument in hints else OPTIONS.get(argument, "")
-    infos = [info for info in get_args(hints.get(name)) if isinstance(info, typer.models.ParameterInfo)]
-    if not infos:
-        return sentence
-    if isinstance(infos[0], typer.models.ArgumentInfo):
-        option = infos[0].metavar or name.upper()
-    else:
-        names = (infos[0].default, *(infos[0].param_decls or ()))  # Typer takes the first name for a default
-        named = [n for n in names if isinstance(n, str) and n.startswith("--")]
-        option = (named or [f"--{name.replace('_', '-')}"])[0]
-    return option + sentence.removeprefix(argument)
+    for name in (argument, *OPTIONS.get(argument, ())):
+        infos = [info for info in get_args(hints.get(name)) if isinstance(info, typer.models.ParameterInfo)]
+        if infos and isinstance(infos[0], typer.models.ArgumentInfo):
+            return infos[0].metavar or name.upper()
+        if infos:
+            names = (infos[0].default, *(infos[0].param_decls or ()))  # Typer takes the first name for a default
+            named = [n for n in names if isinstance(n, str) and n.startswith("--")]
+            return (named or [f"--{name.replace('_', '-')}"])[0]
+    return None
 
 
 def check_new(path: Path, option: str, force: bool) -> None:

@@ -1,10 +1,11 @@
 """T from data: clean rows, features, several annotators, positive-unlabeled priors; tests of T; class shares.
 
-Imports from `metrics` and the rooms above it.
+Imports from `metrics` and the packages above it.
 """
 
 from .alone import one_thread
 from .answers import Answers
+from .arguments import feature_matrix
 from .by_group import GroupTransitions, transitions_by_group
 from .check import TransitionCheck, TransitionTest, check_transition
 from .clean import estimate_transition
@@ -32,6 +33,7 @@ __all__ = [
     "estimate_annotators",
     "estimate_pu",
     "estimate_transition",
+    "feature_matrix",
     "one_thread",
     "sensitivities",
     "sensitivity",

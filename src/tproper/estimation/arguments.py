@@ -17,7 +17,7 @@ MISSING = -1  # a class or an answer that is not known
 FROM_FLOATS = "pandas reads integers beside empty cells as floats: use .fillna(-1).astype(int), where -1 means none"
 
 
-def features(X: Any, n: int, rows: str, sparse: bool = False) -> Any:
+def feature_matrix(X: Any, n: int, rows: str, sparse: bool = False) -> Any:
     """X as a float64 matrix (n, d), checked; a scipy matrix stays sparse where `sparse` allows one."""
     from scipy.sparse import issparse
 

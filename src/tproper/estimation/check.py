@@ -18,13 +18,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, count_text
 from ..errors import InputError
-from ..metrics import probabilities_of, read_labels
-from ..transitions import SoftLabels, Transition
+from ..metrics import probabilities_of, read_labels, width_of
+from ..transitions import SoftLabels, Transition, read_transition
 from .agreement import pair_fits, total_agreement
+from .arguments import feature_matrix
 from .groups import Group, make_groups
 from .hull import fit_hull, one_hot_block
 from .limits import anchors, confusions, purity, purity_by_feature, testable
@@ -142,7 +144,7 @@ class TransitionCheck:
 
 def check_transition(
     labels: Labels,
-    transition: Transition,
+    transition: Transition | str,
     probabilities: ArrayLike | Tensor | None = None,
     *,
     X: Any = None,
@@ -196,6 +198,7 @@ def check_transition(
     seed = checks.integer(random_state, "random_state", 0)
     if isinstance(labels, SoftLabels):
         checks.array(labels, "labels")  # which refuses them: these are tests of counts
+    transition = read_transition(transition, None if probabilities is None else width_of(probabilities))
     read = read_labels(transition, labels)
     if _too_large(transition):
         n = len(read)
@@ -204,10 +207,10 @@ def check_transition(
         return TransitionCheck(1.0, [], [note], transition.name, n, False)
     K, n, given = transition.num_classes, len(read), read.given
     p = None if probabilities is None else probabilities_of(probabilities, K, n, space=read.space).numpy()
-    features = None if X is None else _features(X, n)
+    looked_at, which = (None, np.arange(0)) if X is None else _looked_at(X, n)
     y, labels_named = read.labels.numpy(), None if read.space.classes is None else read.space.names
     if given is not None:  # rows without a label
-        y, p, features = y[given], _some(p, given), _some(features, given)
+        y, p, looked_at = y[given], _some(p, given), _some(looked_at, given)
         groups = None if groups is None else checks.array(groups, "groups")[given]
     if transition.separate and (y < 0).all():
         raise InputError("labels: expected at least one answer, got none")
@@ -219,7 +222,7 @@ def check_transition(
     else:
         views = [view_of(y[rows], transition, labels_named) for rows in parts]
     found = [
-        _tests(v, transition, _some(p, rows), _some(features, rows), tolerance, seed)
+        _tests(v, transition, _some(p, rows), _some(looked_at, rows), which, tolerance, seed)
         for v, rows in zip(views, parts, strict=True)
     ]
     tests = [*_impossible(view), *_together(found)]
@@ -229,7 +232,7 @@ def check_transition(
     p_value, of_model = (_bonferroni([t for t in tests if t.about == about]) for about in ("T", "model"))
     q = _some(p, parts[0])
     anchored, more = testable(views[0]) if q is None else anchors(views[0], q)
-    blind = [] if not anchored or q is None else _untested(views[0], q, features is not None)
+    blind = [] if not anchored or q is None else _untested(views[0], q, looked_at is not None)
     confirmed = anchored and not blind and min(p_value, of_model) >= PLAUSIBLE
     notes += more + blind
     return TransitionCheck(p_value, tests, notes, transition.name, view.n, confirmed, of_model, anchored)
@@ -239,6 +242,8 @@ def _untested(view: View, p: FloatArray, with_features: bool) -> list[str]:
     """What these tests have not looked at, and could be wrong with T."""
     if isinstance(view, SeveralAnswers):
         return []
+    if isinstance(view, SetLabel):
+        return ["Whether candidate sets vary with features is not tested"]
     if not with_features:
         return ["Whether the noise varies with features is not tested; pass X= to test it"]
     hard = int((p.max(axis=1) < HARD).sum())
@@ -248,14 +253,20 @@ def _untested(view: View, p: FloatArray, with_features: bool) -> list[str]:
 
 
 def _tests(
-    view: View, transition: Transition, p: FloatArray | None, X: FloatArray | None, tolerance: float, seed: int
+    view: View,
+    transition: Transition,
+    p: FloatArray | None,
+    X: FloatArray | None,
+    which: Index,
+    tolerance: float,
+    seed: int,
 ) -> list[TransitionTest]:
     """All tests of rows that are independent."""
     tests = _structure(view, transition)
     tests += _annotators(view) if isinstance(view, SeveralAnswers) else [_overall(view)]
     if p is not None:
         groups = make_groups(p, view.features)
-        tests += [*_in_groups(view, groups), *_surest(view, p), *_by_feature(view, p, X)]
+        tests += [*_in_groups(view, groups), *_surest(view, p), *_by_feature(view, p, X, which)]
         if view.num_classes <= MOST_MATCHED:
             tests += _matches(view, p, groups, tolerance, seed)
     return [t for t in tests if not np.isnan(t.p_value)]
@@ -265,20 +276,20 @@ def _some(values: FloatArray | None, rows: Index) -> FloatArray | None:
     return None if values is None else values[rows]
 
 
-def _features(X: Any, n: int) -> FloatArray:
-    """The features (n, d) as numbers; of very many those that vary most."""
-    if hasattr(X, "tocsc"):
-        X = X.tocsc()
+def _looked_at(X: Any, n: int) -> tuple[FloatArray, Index]:
+    """The features (n, d) that are looked at one by one, and which they are: of very many those that vary most."""
+    X = feature_matrix(X, n, "labels", sparse=True)
+    which = np.arange(X.shape[1])
+    if issparse(X):
         mean = np.asarray(X.mean(axis=0)).ravel()
         spread = np.asarray(X.multiply(X).mean(axis=0)).ravel() - mean**2
-        X = X[:, np.sort(np.argsort(-spread, kind="stable")[:MOST_FEATURES])].toarray()
-    out = checks.matrix(X, "X")
-    if len(out) != n:
-        raise InputError(f"X: expected {n} rows, one for each label, got {len(out)}")
-    if out.shape[1] > MOST_FEATURES:
-        reach = np.maximum(np.ptp(out, axis=0), 1e-300)
-        out = out[:, np.sort(np.argsort(-(out / reach).var(axis=0), kind="stable")[:MOST_FEATURES])]
-    return out
+        which = np.sort(np.argsort(-spread, kind="stable")[:MOST_FEATURES])
+        return X.tocsc()[:, which].toarray(), which
+    if X.shape[1] > MOST_FEATURES:
+        reach = np.maximum(np.ptp(X, axis=0), 1e-300)
+        which = np.sort(np.argsort(-(X / reach).var(axis=0), kind="stable")[:MOST_FEATURES])
+        X = X[:, which]
+    return X, which
 
 
 def _one_of_each(groups: ArrayLike, n: int, seed: int) -> list[Index]:
@@ -318,7 +329,7 @@ def _bonferroni(tests: Sequence[TransitionTest]) -> float:
 
 
 def _too_large(transition: Transition) -> bool:
-    if not isinstance(transition, Transition) or transition.separate:
+    if transition.separate:
         return False
     K, M = transition.num_classes, transition.num_weak_labels
     return K > MOST_CLASSES or (transition.size_probability is None and M * K > 4000 * MOST_CLASSES)
@@ -487,18 +498,19 @@ def _surest(view: View, p: FloatArray) -> list[TransitionTest]:
     return tests
 
 
-def _by_feature(view: View, p: FloatArray, X: FloatArray | None) -> list[TransitionTest]:
+def _by_feature(view: View, p: FloatArray, X: FloatArray | None, which: Index) -> list[TransitionTest]:
     """Labels that are purer on one side of a feature than T allows."""
     if not isinstance(view, OneLabel) or X is None:
         return []
     z, p_value, n, feature, above = purity_by_feature(view, p, X)
     if not n:
         return []
+    name = which[feature]
     text = "labels are nowhere purer than T allows, above or below the middle of a feature"
     if p_value < 0.05:
         side = "above" if above else "below"
         text = (
-            f"{n} examples {side} the middle of feature {feature} have the labels of their predicted classes more "
+            f"{n} examples {side} the middle of feature {name} have the labels of their predicted classes more "
             f"often than T allows, by {z:.1f} standard errors: the noise varies with this feature, or T is too noisy"
         )
     return [TransitionTest("noise by features", z, p_value, text)]

@@ -12,7 +12,7 @@ from .._core import FloatArray, Labels, check_room, checks, group_codes, warn
 from ..errors import InputError
 from ..metrics import SelectionWarning, dependence, weights_of
 from ..transitions import EstimatedTransition, SoftLabels, Transition, structure_of
-from .arguments import FROM_FLOATS, Seed, check_codes, features, generator
+from .arguments import FROM_FLOATS, Seed, check_codes, feature_matrix, generator
 from .features import from_features
 from .folds import FOLDS, check_model
 from .likelihood import Evidence
@@ -250,7 +250,7 @@ def _known(true: ArrayLike | None, n: int, K: int | None = None) -> np.ndarray:
 
 
 def _features(X: Any, n: int) -> Any:
-    out = features(X, n, "labels", sparse=True)
+    out = feature_matrix(X, n, "labels", sparse=True)
     if n < 2 * FOLDS:
         raise InputError(f"X: expected at least {2 * FOLDS} rows to estimate T with features, got {n}")
     return out

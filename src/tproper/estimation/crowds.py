@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..metrics import A_CROWD, PairedTest
 from ..transitions import AnnotatorTransition, EstimatedTransition, Transition, annotators
 from .answers import Answers, as_answers, check_order, true_classes
-from .arguments import Seed, features, generator
+from .arguments import Seed, feature_matrix, generator
 from .dawid_skene import Crowd, Fit, choose_start, name_classes, named_by_most, run
 from .dependence import MOST_RHO, SIGNIFICANT, Copies, copies, dependence, discounted
 from .duplicates import candidates, confirmed, groups_of, merged, same_rows
@@ -351,7 +351,7 @@ def estimate_annotators(
     check_order(answers, true=true, X=X, groups=groups)
     crowd, gaps = _crowd(answers, true, num_classes, prior_counts, missing)
     rng, given, known, K = generator(random_state), crowd.answers, crowd.known, crowd.num_classes
-    matrix = None if X is None else features(X, len(given.items), "items", sparse=True)
+    matrix = None if X is None else feature_matrix(X, len(given.items), "items", sparse=True)
     if matrix is not None and matrix.shape[0] <= FOLDS:
         raise InputError(f"X: expected at least {FOLDS + 1} items to use their features, got {matrix.shape[0]}")
     ruled = bool(len(crowd.silent))

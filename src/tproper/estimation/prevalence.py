@@ -47,10 +47,9 @@ from ..transitions import (
     Transition,
     hard_labels,
     identity,
-    is_estimated,
-    posterior_draws,
+    read_transition,
 )
-from .arguments import features
+from .arguments import feature_matrix
 from .guessing import guesses_by_features
 from .hull import chi_square
 from .views import log_likelihood
@@ -180,7 +179,7 @@ def _named(which: Any) -> str:
 
 def weak_prevalence(
     labels: Labels,
-    transition: Transition | None = None,
+    transition: Transition | str | None = None,
     *,
     true: ArrayLike | None = None,
     X: Any = None,
@@ -240,8 +239,7 @@ def weak_prevalence(
         raise TypeError(f"weak_prevalence() got an unexpected keyword argument {min(renamed)!r}{hint}")
     if transition is None and true is None:
         raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
-    if transition is not None and not isinstance(transition, Transition):
-        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+    transition = None if transition is None else read_transition(transition, num_classes)
     if X is not None and true is None:
         raise InputError("X: expected it beside true=, whose rows it learns from, got no true=")
     if sample_weight is not None and true is None:
@@ -260,7 +258,7 @@ def weak_prevalence(
         if transition is None:
             raise InputError("true: expected the class of some rows, got none")
         return weak_prevalence(labels, transition, groups=groups, random_state=random_state)
-    use_T = transition is not None and not is_estimated(transition) and sample_weight is None and X is None
+    use_T = transition is not None and not transition.estimated and sample_weight is None and X is None
     if use_T:
         assert transition is not None
         contradiction = _contradicts(transition, known)
@@ -273,7 +271,7 @@ def weak_prevalence(
             bare = known.space.transition.named(None)
             return _by_transition(bare, y, true, groups, random_state, known.space.classes)
         note = contradiction or "T does not tell the classes apart, and is not used: the checked rows do"
-    elif transition is not None and not is_estimated(transition):
+    elif transition is not None and not transition.estimated:
         note = "T is not used: the checked rows and all labels say what they know without it"
     elif transition is not None:
         note = (
@@ -289,7 +287,7 @@ def _by_soft(
     transition: Transition | None, labels: SoftLabels, true: Any, groups: ArrayLike | None, random_state: int
 ) -> Prevalence:
     """From soft labels: their mean has the expectation ``T pi``; intervals by its normal distribution (of groups)."""
-    if transition is None or true is not None or transition.answer_sizes is not None:
+    if transition is None or true is not None or transition.separate:
         raise InputError(
             "labels: expected a transition, one label a row and no true= for soft labels, got another call; "
             "labels.draw(seed) gives hard labels"
@@ -348,7 +346,7 @@ def _by_checked(
     notes = [note]
     if X is not None:
         seed = checks.integer(seed, "random_state", 0)
-        matrix = features(X, n, "rows of labels", sparse=True)
+        matrix = feature_matrix(X, n, "rows of labels", sparse=True)
         rows.guesses, how = guesses_by_features(rows.guesses, known.true, matrix, together, seed)
         rows.modelled = True
         notes = [how, note]
@@ -626,9 +624,9 @@ def _draws(
         if transition.posterior is not None:
             T: FloatArray | None = transition.posterior.samples(size, rng)
         else:
-            T = posterior_draws(transition, size)
+            T = transition.draws_of_posterior(size)
         return None if T is None else T[:, transition.row_index(kinds).numpy()].__getitem__
-    parts = [posterior_draws(t, size, a) for a, t in enumerate(transition.separate)]
+    parts = [t.draws_of_posterior(size, a) for a, t in enumerate(transition.separate)]
     if all(p is None for p in parts):
         return None
 

@@ -27,8 +27,8 @@ from torch import Tensor
 from .._core import FloatArray, checks, group_codes
 from ..errors import InputError
 from ..metrics import Z95, Score
-from ..transitions import POSITIVE_UNLABELED, EstimatedTransition
-from .arguments import features
+from ..transitions import EstimatedTransition, of_positives
+from .arguments import feature_matrix
 
 Sampling = Literal["one sample", "two samples"]
 PURITY = 0.95
@@ -173,8 +173,7 @@ def _transition(r: float, rates: FloatArray, notes: list[str]) -> EstimatedTrans
     matrix = np.array([[r, 0.0], [1 - r, 1.0]])
     cloud = np.stack([np.stack([rates, 0 * rates], -1), np.stack([1 - rates, 1 + 0 * rates], -1)], axis=1)
     transition = EstimatedTransition(matrix, draws=cloud, notes=notes)
-    transition.name, transition.label_kind = f"positive_unlabeled({r:.4g}), estimated", POSITIVE_UNLABELED
-    return transition
+    return of_positives(transition, f"positive_unlabeled({r:.4g}), estimated")
 
 
 def labeled_of(value: Any) -> NDArray[np.bool_]:
@@ -225,7 +224,7 @@ def _cross_fitted(s: NDArray[np.bool_], X: Any, seed: int, groups: NDArray[np.in
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    A = features(X, len(s), "examples", sparse=True)
+    A = feature_matrix(X, len(s), "examples", sparse=True)
     if issparse(A):  # its columns keep their weights: those of words say how much each tells
         size = float(np.sqrt(A.multiply(A).sum() / A.shape[0])) or 1.0
         A, model = A / size, LogisticRegression(C=SPARSE_C, max_iter=300)

@@ -30,12 +30,14 @@ from ..metrics import (
     weak_accuracy,
     weak_brier,
     weak_log_loss,
+    width_of,
 )
 from ..transitions import (
     AnnotatorTransition,
     Encoded,
     Reconstruction,
     Transition,
+    read_transition,
     space_of,
 )
 
@@ -102,7 +104,7 @@ def sensitivity(
     score: str,
     labels: Labels,
     predictions: ArrayLike | Tensor,
-    transition: Transition,
+    transition: Transition | str,
     moves: Sequence[float] = MOVES,
     *,
     classes: Sequence[Any] | None = None,
@@ -148,6 +150,7 @@ def sensitivity(
     steps = [checks.real(m, "moves", 0, 1, low_open=True) for m in moves]
     if not steps:
         raise InputError("moves: expected at least one number in (0, 1], got none")
+    transition = read_transition(transition, width_of(predictions, "predictions"))
     base = SCORES[score](labels, predictions, transition)
     if classes is not None and len(classes) != transition.num_classes:
         raise InputError(f"classes: expected the names of {transition.num_classes} classes, got {len(classes)}")
@@ -278,9 +281,10 @@ def _rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | None) 
     """What can be moved."""
     K = transition.num_classes
     rate = transition.rate
-    if transition.per_class_labels and rate is None:
+    sets = transition.vacuous is not None  # a table of all of them is none to move entry by entry
+    if sets and rate is None:
         return _none(at)
-    if rate is not None and (transition.per_class_labels or K > DENSE_CLASSES):
+    if rate is not None and (sets or K > DENSE_CLASSES):
         if rate.fixed:
             return _none(at)
         return _one_rate(at, rate.name, lambda m: rate.other(_inside(rate.value, m)))
@@ -428,11 +432,5 @@ def _table_rates(at: _ScoreAt, transition: Transition, classes: Sequence[Any] | 
             return list(at.anything)
 
     effect, d, i, z = rates[0]
-    label = space_of(transition, classes).names[int(ends[d]) + i]
-    z_name = z if classes is None else classes[z]
-    name = f"P(label {label} | class {z_name})"
-    if transition.positive_unlabeled:
-        name, effect = "r = P(labeled | positive)", effect if i == 0 else -effect
-    elif isinstance(label, tuple):
-        name = f"P(label {label[1]} | class {z_name}) of source {label[0]}"
-    return _Rates(name, effect, moved, values)
+    name, side = space_of(transition, classes).entry(int(ends[d]) + i, z)
+    return _Rates(name, side * effect, moved, values)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from .._core import FloatArray
 from ..transitions import (
     Transition,
-    posterior_draws,
 )
 from .hull import Block, one_hot_block
 
@@ -138,7 +137,7 @@ class SeveralAnswers:
         self.answers, self.has = answers, answers >= 0
         self.n = len(answers)
         self.tables = [t.matrix() for t in transitions]
-        self.each_draws = [posterior_draws(t, DRAWS_EACH, a) for a, t in enumerate(transitions)]
+        self.each_draws = [t.draws_of_posterior(DRAWS_EACH, a) for a, t in enumerate(transitions)]
         self.draws = None if all(d is None for d in self.each_draws) else self.each_draws
         self.num_classes = self.tables[0].shape[1]
         self.features = max(map(len, self.tables))
@@ -223,10 +222,9 @@ def view_of(y: NDArray[Any], transition: Transition, names: Sequence[Any] | None
         return SeveralAnswers(transition.separate, y)
     if transition.size_probability is not None:
         return SetLabel(transition, y)
-    if transition.per_class_labels:
-        y = transition.row_index(torch.as_tensor(y)).numpy()
+    y = transition.row_index(torch.as_tensor(y)).numpy()
     T = transition.matrix()
-    draws = posterior_draws(transition, DRAWS if T.size <= 2000 else DRAWS_EACH)
+    draws = transition.draws_of_posterior(DRAWS if T.size <= 2000 else DRAWS_EACH)
     ends, weights = transition.source_rows
     if len(weights) > 1:  # the sources' shares are tested by themselves
         source = np.searchsorted(ends, np.arange(len(T)), side="right") - 1

@@ -1,11 +1,12 @@
 """How good a model is from weak labels, and how far that can be believed: scores, tests of T, bounds without T.
 
-Names are imported when first asked for: a table's labels need the legend alone. Imports from `plots`, `estimation`,
-`metrics` and the rooms above them.
+Imports from `plots`, `estimation`,
+`metrics` and the packages above them.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._later import names_of
 
 if TYPE_CHECKING:
     from .bounds import Bounds
@@ -29,19 +30,20 @@ __all__ = [
     "scores_of",
 ]
 
-_FILES = {
-    "bounds": ("Bounds",),
-    "evaluation": ("Evaluation", "Evaluator", "Evenly", "evaluate", "plain_scores"),
-    "legend": ("Legend",),
-    "picture": ("draw",),
-    "streamed": ("UNSCORABLE", "Scores", "StreamedScores", "scores_of"),
-}
-_FILE_OF = {name: file for file, names in _FILES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FILE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_FILE_OF[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = names_of(
+    __name__,
+    {
+        "UNSCORABLE": "streamed",
+        "Bounds": "bounds",
+        "Evaluation": "evaluation",
+        "Evaluator": "evaluation",
+        "Evenly": "evaluation",
+        "Legend": "legend",
+        "Scores": "streamed",
+        "StreamedScores": "streamed",
+        "draw": "picture",
+        "evaluate": "evaluation",
+        "plain_scores": "evaluation",
+        "scores_of": "streamed",
+    },
+)

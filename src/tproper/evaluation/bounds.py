@@ -75,8 +75,8 @@ def bounds_without(
     """Bounds of scores by name, for labels that contradict the transition; `moved` is how scores move with it."""
     codes = group_codes(groups, len(q))
     own = None if codes is None else compact(codes)
-    if transition.per_class_labels:
-        return candidate_bounds(np.asarray(labels, dtype=bool), q, own)
+    if labels.dtype == bool:  # masks
+        return candidate_bounds(labels, q, own)
     if np.ndim(labels) == 1:  # rows of a table
         T = transition.matrix()
         if T.shape[0] == T.shape[1] and (T.argmax(axis=0) == np.arange(len(T))).all():

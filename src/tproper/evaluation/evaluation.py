@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse, vstack
 from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks
 from ..errors import InputError
-from ..estimation import Sensitivity, TransitionCheck, check_transition, sensitivities
-from ..metrics import Calibration, Score, probabilities_of, read_labels, restrict
-from ..transitions import Encoded, Reconstruction, Transition, identity
+from ..estimation import Sensitivity, TransitionCheck, check_transition, feature_matrix, sensitivities
+from ..metrics import Calibration, Score, probabilities_of, read_labels, restrict, width_of
+from ..transitions import Encoded, Reconstruction, Transition, identity, read_transition
 from .bounds import LIMITS, Bounds, bounds_without, reconstruction_of
 from .legend import Legend
 from .streamed import NAMES, UNSCORABLE, Coded, Scores, StreamedScores, scores_of
@@ -238,10 +239,11 @@ def _cell(score: Score | Calibration) -> str:
 def evaluate(
     probabilities: ArrayLike | Tensor,
     labels: Labels,
-    transition: Transition,
+    transition: Transition | str,
     *,
     true: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    X: Any = None,
 ) -> Evaluation:
     """How good is a model? Scores from weak labels, whether labels contradict T, and how far scores move if T is off.
 
@@ -260,6 +262,8 @@ def evaluate(
         Scores of these rows stand beside those from weak labels (`clean`).
     groups : (n,) array, optional
         Rows of one group are not independent.
+    X : (n, d) array, frame or sparse matrix, optional
+        Features of these rows: then whether the noise varies with them is tested, too (`tproper.check_transition`).
 
     Returns
     -------
@@ -277,8 +281,7 @@ def evaluate(
     >>> bool(low < found.clean["accuracy"].value < high)
     True
     """
-    if not isinstance(transition, Transition):
-        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+    transition = read_transition(transition, width_of(probabilities))
     read = read_labels(transition, labels)
     y, n, given = read.labels.numpy(), len(read), read.given
     p = probabilities_of(probabilities, transition.num_classes, n, space=read.space).numpy()
@@ -289,9 +292,10 @@ def evaluate(
         raise NotReconstructibleError(f"transition: expected one that tells classes apart, or true=; {UNSCORABLE}")
     of_rows = None if groups is None else checks.array(groups, "groups")
     some = slice(None) if given is None else given  # rows without a label say nothing of it
-    legend = Legend(read.space.classes or ())
+    legend = Legend(read.space.classes or (), features=tuple(getattr(X, "columns", ())))
+    given_X = None if X is None else feature_matrix(X, n, "probabilities", sparse=True)
     evaluator = Evaluator(read.bare, legend, groups=None if of_rows is None else of_rows[some])
-    evaluator.add(y[some], p[some])
+    evaluator.add(y[some], p[some], None if given_X is None else given_X[some])
     if known is not None:
         checked = known >= 0
         evaluator.add_known(known[checked], p[checked], None if of_rows is None else of_rows[checked])
@@ -318,14 +322,14 @@ class Evaluator:
         self._some = Evenly(CHECKED_ROWS)
         self.labelled = 0
 
-    def add(self, labels: Coded, p: FloatArray) -> None:
-        """Rows with a weak label."""
+    def add(self, labels: Coded, p: FloatArray, X: Any = None) -> None:
+        """Rows with a weak label; features X (n, d) with all of them or with none."""
         self.labelled += len(p)
         if self._weak is not None:
             self._weak.add(labels, p)
         elif self.reconstruction is not None:
             self._whole.append((labels, p))
-        self._some.add(labels, p)
+        self._some.add(labels, p, X)
 
     def add_known(self, true: NDArray[np.int64], p: FloatArray, groups: Any = None) -> None:
         """Rows whose class is known; groups can only be given with all of them at once."""
@@ -335,7 +339,7 @@ class Evaluator:
     def result(self) -> Evaluation:
         """The scores of all rows that were added, and what speaks for and against them."""
         T, R = self.transition, self.reconstruction
-        labels, p = self._some.kept()
+        labels, p, X = self._some.kept()
         rows = None if self.groups is None else np.asarray(self.groups)
         scores: Scores = {}
         if self._weak is not None and self._weak.rows:
@@ -350,14 +354,14 @@ class Evaluator:
         if scores:
             if len(labels) > CHECKED_ROWS:
                 some = np.linspace(0, len(labels) - 1, CHECKED_ROWS).round().astype(np.int64)
-                labels, p = labels[some], p[some]
+                labels, p, X = labels[some], p[some], None if X is None else X[some]
                 rows = None if rows is None else rows[self._some.at(some)]
             elif rows is not None:
                 rows = rows[self._some.at(np.arange(len(labels)))]
             names = {"classes": self.names.classes or None, "annotators": self.names.annotators or None}
             read = Encoded(torch.as_tensor(labels))
             moved = sensitivities(read, p, T, R or "auto", **names)
-            check = check_transition(read, T, p, groups=rows)
+            check = check_transition(read, T, p, X=X, groups=rows)
             if not check.plausible:
                 bounds = bounds_without(T, labels, p, moved, rows)
         counts = {"all": self.labelled, "weak": self.labelled, "without_label": 0}
@@ -372,28 +376,31 @@ class Evaluator:
 
 
 class Evenly:
-    """Labels and probabilities of some rows, evenly spread over a table of any length: it may be sorted by class."""
+    """Labels, probabilities and features of some rows, evenly spread over a table of any length: it may be sorted."""
 
     def __init__(self, enough: int) -> None:
         self.rows, self.stride, self.enough = 0, 1, enough
-        self.labels: list[Coded] = []
-        self.p: list[FloatArray] = []
+        self._kept: list[tuple[Any, ...]] = []  # (labels, p, X) of blocks; without X where there are no features
 
-    def add(self, labels: Coded, p: FloatArray) -> None:
+    def add(self, labels: Coded, p: FloatArray, X: Any = None) -> None:
         """The next rows, of which every `stride`-th is kept."""
         start = -self.rows % self.stride
-        self.labels.append(labels[start :: self.stride])
-        self.p.append(p[start :: self.stride])
+        self._kept.append(tuple(part[start :: self.stride] for part in (labels, p, X) if part is not None))
         self.rows += len(p)
-        while sum(map(len, self.p)) > 2 * self.enough:
-            self.labels, self.p = [np.concatenate(self.labels)[::2]], [np.concatenate(self.p)[::2]]
+        while sum(len(block[0]) for block in self._kept) > 2 * self.enough:
+            self._kept = [tuple(part[::2] for part in self._joined())]
             self.stride *= 2
 
-    def kept(self) -> tuple[Coded, FloatArray]:
-        """The rows that were kept."""
-        if not self.p:
-            return np.empty(0), np.empty((0, 0))
-        return np.concatenate(self.labels), np.concatenate(self.p)
+    def _joined(self) -> tuple[Any, ...]:
+        parts = zip(*self._kept, strict=True)
+        return tuple(vstack(part, format="csr") if issparse(part[0]) else np.concatenate(part) for part in parts)
+
+    def kept(self) -> tuple[Coded, FloatArray, Any]:
+        """The rows that were kept; None for features that there are none of."""
+        if not self._kept:
+            return np.empty(0), np.empty((0, 0)), None
+        labels, p, *X = self._joined()
+        return labels, p, X[0] if X else None
 
     def at(self, kept: NDArray[np.int64]) -> NDArray[np.int64]:
         """Which of all rows these of the kept ones are."""

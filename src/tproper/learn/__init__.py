@@ -1,6 +1,6 @@
 """The scikit-learn front: classifier, settings chosen by weak risk, solvers, saved models, data-parallel training.
 
-Imports from `estimation` and the rooms above it.
+Imports from `estimation` and the packages above it.
 """
 
 from .calibrator import Calibrator, calibrate
@@ -12,7 +12,6 @@ from .saving import DESCRIPTION, ModelFileError, load, not_replaceable, save, wr
 from .scaling import LOG_SCALES, calibrated_risks, not_clearly_worse
 from .scorer import CalibratedScorer, calibrated_scorer
 from .search import L2, default_grid, with_params
-from .selection import WeakLabelClassifierCV
 
 __all__ = [
     "DESCRIPTION",
@@ -26,7 +25,6 @@ __all__ = [
     "MultiLabelClassifier",
     "MultiLabelScores",
     "WeakLabelClassifier",
-    "WeakLabelClassifierCV",
     "calibrate",
     "calibrated_risks",
     "calibrated_scorer",

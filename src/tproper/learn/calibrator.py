@@ -417,11 +417,12 @@ def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[st
     """Cross-validate the methods in question, choose, fit the choice to all rows."""
     y, T, w = maps.y, maps.T, maps.w
     n, K = len(y), T.num_classes
-    rows = w.sum() ** 2 / (w @ w)  # as many as weights stand for
-    if rows < FEWEST_ROWS and method in ("auto", "identity"):
-        notes.append(f"{rows:.0f} rows are too few to calibrate with (fewer than {FEWEST_ROWS})")
-        return Calibrator("identity", identity_scaling(K), kind, floor, no_gain(n), notes=notes)
     maps.validate("identity")
+    rows = _worth(maps.risks["identity"], w, maps.groups)
+    if rows < FEWEST_ROWS and method in ("auto", "identity"):
+        worth = "rows are" if maps.groups is None else "rows, which is what these groups are worth, are"
+        notes.append(f"{rows:.0f} {worth} too few to calibrate with (fewer than {FEWEST_ROWS})")
+        return Calibrator("identity", identity_scaling(K), kind, floor, no_gain(n), notes=notes)
     choice: MethodName = "identity"
     if method == "auto":
         choice = maps.choose()
@@ -432,9 +433,9 @@ def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[st
     before, after = maps.outside["identity"], maps.outside[choice]
     drawn = 0.0
     if method == "auto":
-        drawn, shares = draw_to_shares(after, y, T, w, maps.splits, maps.groups)
+        drawn, shares, others = draw_to_shares(after, y, T, w, maps.splits, maps.groups)
         if drawn > 0:
-            after = (1 - drawn) * centred(after) + drawn * np.log(shares)
+            after = (1 - drawn) * centred(after) + drawn * others
             final = Scaling((1 - drawn) * final.scale, (1 - drawn) * final.bias + drawn * np.log(shares))
             choice = "bias" if final.scale.ndim == 0 else choice
             notes.append(
@@ -443,7 +444,8 @@ def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[st
             )
     kept = row_risks(T, y, after) if drawn > 0 else maps.risks[choice]
     validated, _ = _mean(maps.risks["identity"] - kept, w)
-    gain = gain_of(T, y, before, final(maps.v), w, validated, parameters(choice, K), method == "auto", maps.groups)
+    choices = int(method == "auto") + int(drawn > 0)
+    gain = gain_of(T, y, before, final(maps.v), w, validated, parameters(choice, K), choices, maps.groups)
     if method == "auto" and choice == "identity":
         notes.append("no map lowers the weak risk clearly: none was taken")
     if gain.value + Z95 * gain.stderr < 0:
@@ -452,6 +454,17 @@ def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[st
     return Calibrator(
         choice, final, kind, floor, gain, _compared(maps.risks, w, maps.groups), reliability, notes, drawn
     )
+
+
+def _worth(risks: FloatArray, w: FloatArray, groups: NDArray[np.int64] | None) -> float:
+    """How many rows weights and groups stand for: groups as many as have the error of the mean risk, and no group less
+    than one."""
+    rows = float(w.sum() ** 2 / (w @ w))
+    if groups is None:
+        return rows
+    alone, together = (_mean(risks, w, g)[1] ** 2 for g in (None, groups))
+    least = float(w.sum() ** 2 / np.sum(np.bincount(groups, weights=w) ** 2))
+    return max(least, rows * min(alone / together, 1.0)) if together > 0 else least
 
 
 def _compared(risks: Mapping[str, FloatArray], w: FloatArray, groups: NDArray[np.int64] | None) -> list[dict[str, Any]]:

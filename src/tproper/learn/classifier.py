@@ -123,7 +123,9 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         `fit` starts from the last solution; a different model or number of features or classes is refused.
     tune : bool, dict, list of dicts or None
         True: choose loss, squeeze, l2 and learning rate by cross-validated weak risk, then fit on everything. A grid
-        (as for ``GridSearchCV``) is searched instead. What was tried is kept in `cv_results_`, `best_params_`.
+        (as for ``GridSearchCV``) is searched instead. The risk is the mean of ``-log (T p)_y`` over held-out weak
+        labels y in five folds, which is T-proper for every T, so that in expectation nothing beats the true posterior;
+        it is taken after one temperature, unless ``calibrate=False``. What was tried is kept in `cv_results_`.
     calibrate : "auto", False or a method
         How probabilities are calibrated (`tproper.calibrate`): by cross-fitted scores of linear models (ten more fits,
         three for many rows) and of trees, by the rows that early stopping holds out for networks. "auto" changes
@@ -153,6 +155,13 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
     module_ : nn.Module
         From features to scores; an ``nn.Linear`` in float64 for the linear model. Of boosted trees,
         ``module_.booster`` is LightGBM's own object, with its importances.
+    cv_results_ : dict
+        With `tune`, one entry per setting: ``params``, ``mean_weak_risk``, ``stderr_weak_risk``,
+        ``stderr_of_difference_to_best`` (paired), ``mean_raw_risk`` and ``mean_weak_brier`` (as trained),
+        ``temperature``, ``rank``, and each fold's risk; ``criterion`` is "calibrated", "log" with ``calibrate=False``,
+        or "brier" where some risk is infinite.
+    best_params_, best_index_
+        With `tune`, the winner.
     certificate_ : Certificate
         What is known about `loss_`: properness, bounds, witness. Computed when asked for.
     history_ : list of dicts
@@ -347,9 +356,10 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_tuned(self, X: Any, y: Any, sample_weight: Any, true: Any, groups: Any) -> WeakLabelClassifier:
-        grid = None if flag(self.tune) is True else self.tune
-        result, best = _search.search_and_fit(self, X, y, sample_weight, grid, true=true, groups=groups)
-        self._adopt(best)
+        grid: Any = None if flag(self.tune) is True else self.tune
+        result = _search.search(self, X, y, sample_weight, grid, true=true, groups=groups)
+        best = _search.with_params(self, result.best_params, result.transition)
+        self._adopt(best.fit(X, y, sample_weight, true=true, groups=groups))
         self.cv_results_, self.best_params_, self.best_index_ = result.results, result.best_params, result.best_index
         return self
 

@@ -105,7 +105,29 @@ def export_onnx(estimator: WeakLabelClassifier, path: str | Path) -> Path:
 
 
 def export_trees(estimator: WeakLabelClassifier, path: str | Path) -> Path:
-    """Write boosted trees as LightGBM's text: encoded features to raw scores, before the calibration."""
+    """Write boosted trees as LightGBM's text: encoded features to raw scores, before the calibration.
+
+    Parameters
+    ----------
+    estimator : WeakLabelClassifier
+        Fitted, with ``model="boosting"``.
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import numpy as np, tproper as tp
+    >>> X, y = np.arange(60.0)[:, None], np.arange(60) // 30
+    >>> trees = tp.WeakLabelClassifier(model="boosting", max_iter=2, early_stopping=False).fit(X, y)
+    >>> path = tp.export_trees(trees, "model.txt")
+    >>> path.is_file()
+    True
+    """
     check_is_fitted(estimator, "module_")
     if not isinstance(estimator.module_, Trees):
         raise InputError(f"estimator: expected model 'boosting', got {estimator.model!r}; see export_onnx")

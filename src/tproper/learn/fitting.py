@@ -137,7 +137,7 @@ def fit_lbfgs(clf: WeakLabelClassifier, data: Training, start: nn.Module | None)
     prior = intercept_l2(clf.loss_, labels, weights, clf._rows)
     if (
         clf.l2 == "auto"
-        and clf.transition_.per_class_labels
+        and clf.transition_.vacuous is not None
         and isinstance(clf.loss_, ForwardLoss)
         and n >= FEWEST_ROWS
     ):

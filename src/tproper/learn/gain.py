@@ -30,7 +30,7 @@ def gain_of(
     weights: FloatArray,
     validated: float,
     parameters: int,
-    chosen: bool,
+    chosen: int,
     groups: NDArray[np.int64] | None = None,
 ) -> Score:
     """The fall of the mean of ``-log (T p)_y`` from scores `before` to those of the map that is `kept` (n, K), with a
@@ -44,7 +44,8 @@ def gain_of(
     Along mu, ``x'(x - mu)`` is |x| times a standard normal variable, which a plain interval around the fall here says
     exactly, however small mu is; across, it is chi square with p - 1 degrees of freedom. The optimism, fall here less
     `validated`, is about ``p / n``: p - 1 parts of it are taken off, and 2 (p - 1) squares of a part are added to the
-    variance. A map that was `chosen` by the same labels is one with a large x: that counts as one more chi square.
+    variance. A map that was `chosen` by the same labels is one with a large x: each choice counts as one more chi
+    square.
 
     A few rows on which the model was sure and wrong decide, and where chance left them out mean and spread are too
     small together. So the plain interval is that of every other score (`tproper.metrics`): it asks of each candidate
@@ -55,7 +56,8 @@ def gain_of(
         return no_gain(n)
     g = row_risks(transition, labels, before) - row_risks(transition, labels, kept)
     rows = reference_rows(n)
-    doubt = 1.0 / (n + 1)  # a model that says 0 or 1 may be wrong once in n + 1 times
+    apart = n if groups is None else 1 / float((np.bincount(groups, weights=weights / weights.sum()) ** 2).sum())
+    doubt = 1.0 / (apart + 1)  # a model that says 0 or 1 may be wrong in one of n + 1 rows, or groups
     p = torch.softmax(torch.as_tensor(kept[rows]), -1)
     p = torch.where(p > 0, (1 - doubt) * p + doubt / p.shape[1], 0.0)  # a masked class stays out
     p /= p.sum(-1, keepdim=True)

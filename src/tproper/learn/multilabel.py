@@ -261,7 +261,7 @@ def _transitions(given: Any, K: int) -> list[Transition]:
     if len(out) != K:
         raise InputError(f"transitions: expected one, or one for each of {K} columns of Y, got {len(out)}")
     for T in out:
-        if T.positive_unlabeled:
+        if T.labels.missing_row is not None:
             raise InputError(
                 "transitions: expected column 1 of T to be 'it holds', got T of PU, whose column 0 is; "
                 "give tp.Transition([[1, 1 - r], [0, r]]), with 1 for a label"

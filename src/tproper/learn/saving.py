@@ -36,7 +36,6 @@ from .boosting import Trees
 from .calibrator import Calibrator
 from .classifier import WeakLabelClassifier
 from .modules import mlp_module
-from .selection import WeakLabelClassifierCV
 
 FORMAT = "tproper model"
 FORMAT_VERSION = 1
@@ -63,16 +62,14 @@ class ModelFileError(InputError):
     """
 
 
-def save(
-    estimator: WeakLabelClassifier | WeakLabelClassifierCV, path: str | Path, extra: Mapping[str, Any] | None = None
-) -> Path:
+def save(estimator: WeakLabelClassifier, path: str | Path, extra: Mapping[str, Any] | None = None) -> Path:
     """Write a fitted classifier to a folder. An existing model there is replaced, anything else is not.
 
     A model given as a callable is code, which no file holds: save its ``module_.state_dict()`` with torch instead.
 
     Parameters
     ----------
-    estimator : WeakLabelClassifier or WeakLabelClassifierCV
+    estimator : WeakLabelClassifier
         Fitted.
     path : str or Path
         The folder.
@@ -97,9 +94,6 @@ def save(
     >>> folder.is_dir()
     True
     """
-    if isinstance(estimator, WeakLabelClassifierCV):
-        check_is_fitted(estimator, "best_estimator_")
-        estimator = estimator.best_estimator_
     if isinstance(estimator, Pipeline):
         raise InputError(
             "estimator: expected a WeakLabelClassifier, got a Pipeline, whose other steps are code that no file here "

@@ -82,7 +82,6 @@ def search(
     sample_weight: Any = None,
     grid: Grid | None = None,
     cv: Any = 5,
-    verbose: int = 0,
     *,
     true: Any = None,
     groups: Any = None,
@@ -122,19 +121,11 @@ def search(
     part = Progress(estimator.verbose, __name__, "search").part(0, 1 - 1 / (len(candidates) * len(splits) + 1))
     risks = _Risks(estimator, candidates, told, data, splits, part)  # the rest is the fit of the winner
     for params, risk in zip(candidates, risks.mean, strict=True):
-        tell(__name__, f"{params}: weak risk {risk:.6g}", verbose or lines_of(estimator.verbose))
+        tell(__name__, f"{params}: weak risk {risk:.6g}", lines_of(estimator.verbose))
     order = np.argsort(risks.mean_brier if risks.criterion == "brier" else risks.mean, kind="stable")
     best = int(order[0])
     results = _table(candidates, risks, order, best) | {"criterion": risks.criterion}
     return SearchResult(results, dict(candidates[best]), best, told)
-
-
-def search_and_fit(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, grid: Any, cv: Any = 5, verbose: int = 0, **known: Any
-) -> tuple[SearchResult, Any]:
-    """What a search chose, and an estimator with it, fitted to all rows; `known` are `true` and `groups`."""
-    result = search(estimator, X, y, sample_weight, grid, cv, verbose, **known)
-    return result, with_params(estimator, result.best_params, result.transition).fit(X, y, sample_weight, **known)
 
 
 @dataclass(frozen=True)

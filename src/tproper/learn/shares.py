@@ -81,16 +81,17 @@ def draw_to_shares(
     weights: FloatArray,
     splits: Sequence[Split],
     groups: NDArray[np.int64] | None = None,
-) -> tuple[float, FloatArray]:
-    """How far to draw cross-validated scores (n, K) to the shares of the classes, and these."""
+) -> tuple[float, FloatArray, FloatArray]:
+    """How far to draw cross-validated scores (n, K) to the shares of the classes, these, and the logarithm of those
+    that each row's fold did not go into (n, K)."""
     kinds = Kinds(transition, labels)
     shares = kinds.shares(weights)
+    n = len(scores)
+    prior = np.tile(np.log(shares), (n, 1))
     try:
         targets = transition.reconstruction().evidence(labels).dense(torch.float64).numpy()
     except NotReconstructibleError:  # nothing tells how good the model is
-        return 0.0, shares
-    n, K = scores.shape
-    prior = np.empty((n, K))
+        return 0.0, shares, prior
     for train, test in splits:
         within = np.zeros(n)
         within[train] = weights[train]
@@ -113,11 +114,11 @@ def draw_to_shares(
     log_p = logs(1.0)
     mean, error = gained((targets * (log_p - prior)).sum(axis=1))
     if mean > CLEAR * error:
-        return 0.0, shares
+        return 0.0, shares, prior
     weak, weak_error = gained(row_risks(transition, labels, prior) - row_risks(transition, labels, scores))
     promised, _ = gained((np.exp(log_p) * (log_p - prior)).sum(axis=1))
     if weak > LOWER * weak_error and promised - mean < CLEAR * error:
-        return 0.0, shares
+        return 0.0, shares, prior
     gains = [gained((targets * (logs(a) - prior)).sum(axis=1)) for a in KEPT]
     sure = [mean - CAUTION * error for mean, error in gains]
-    return 1.0 - KEPT[int(np.argmax(sure))], shares
+    return 1.0 - KEPT[int(np.argmax(sure))], shares, prior

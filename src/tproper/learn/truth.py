@@ -78,8 +78,7 @@ def read_both(
     rows = np.flatnonzero(known < 0)
     transition = space.transition
     if not len(rows):
-        size = (n, *transition.label_shape)
-        return torch.zeros(size, dtype=torch.bool if transition.per_class_labels else torch.int64), known, None
+        return torch.zeros((n, *transition.label_shape), dtype=transition.label_dtype), known, None
     some, missing = space.read(take(y, rows) if len(rows) < n else y)
     out = torch.zeros((n, *some.shape[1:]), dtype=some.dtype)
     out[torch.as_tensor(rows)] = some
@@ -93,7 +92,8 @@ def check_informative(labels: Tensor, transition: Transition) -> None:
     gone = labels.isnan() if is_soft(labels) else labels < 0
     if transition.separate and bool(gone.all()):
         raise InputError(f"y: expected at least one answer, got none in {len(labels)} rows")
-    if transition.per_class_labels and not is_soft(labels) and bool(labels.all()):
+    full = transition.vacuous
+    if full is not None and not is_soft(labels) and bool((labels == full).all()):
         raise InputError(f"y: expected a candidate set that leaves a class out, got every class in all {len(labels)}")
 
 
@@ -118,7 +118,7 @@ def with_truth(
     given = z >= 0
     if transition.trained_shares is not None:
         raise InputError("true: expected None with bags of unlabeled data, whose classes are the bags', got some")
-    if transition.per_class_labels:
+    if transition.vacuous is not None:
         alone = transition.of_known_classes(labels, given, z) if forward else None
         if alone is not None:
             return transition, alone

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 
 from .._core import FloatArray, Labels, as_tensors, checks, tracing
 from ..errors import InputError
-from ..transitions import SoftLabels, Tables, Transition, is_soft, pieces
+from ..transitions import SoftLabels, Tables, Transition, is_soft, pieces, read_transition
 from .bounds import Bounds, stated
 from .given import given_transitions
 from .kernels import cpu, dispatch
@@ -44,13 +43,6 @@ def certificate_of(loss: Any, **settings: Any) -> Any:
         f"loss: expected a tproper loss, a callable on probabilities, or a kind of loss that certificate_of.register "
         f"knows, got {type(loss).__name__}"
     )
-
-
-def _signature(transition: Transition) -> Tensor:
-    """The form of the labels, the sizes, and `Transition.signature`."""
-    form = transition.label_form
-    sizes = [len(form) + 1, transition.num_classes, math.log1p(transition.num_weak_labels)]
-    return torch.tensor([*sizes, *transition.signature()], dtype=torch.float64)
 
 
 def reduce(losses: Tensor, reduction: Reduction, weights: Tensor | None = None) -> Tensor:
@@ -114,11 +106,10 @@ class WeakLabelLoss(nn.Module, ABC):
     _backend: Backend = "auto"
 
     def __init__(
-        self, transition: Transition, reduction: Reduction, validate: bool, ignore_index: int | None = None
+        self, transition: Transition | str, reduction: Reduction, validate: bool, ignore_index: int | None = None
     ) -> None:
         super().__init__()
-        if not isinstance(transition, Transition):
-            raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+        transition = read_transition(transition)
         checks.choice(reduction, "reduction", ("none", "mean", "sum"))
         self.transition = transition
         self.reduction: Reduction = reduction
@@ -154,14 +145,14 @@ class WeakLabelLoss(nn.Module, ABC):
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Tables, and numbers by which T is recognised: some T have no tables, or share those of their R."""
         super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[prefix + SIGNATURE] = _signature(self.transition)
+        destination[prefix + SIGNATURE] = torch.from_numpy(self.transition.fingerprint())
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         """The state of another T is refused: bounds and certificates would go on speaking of this one."""
         errors, before = args[-1], len(args[-1])
         known = state_dict.get(prefix + SIGNATURE)  # states of earlier versions have none
         if isinstance(known, Tensor) and not known.is_meta:
-            own = _signature(self.transition)
+            own = torch.from_numpy(self.transition.fingerprint())
             digits = max(1e-6, torch.finfo(known.dtype).eps)
             if known.shape != own.shape or not torch.allclose(known.to(own), own, rtol=digits, atol=0):
                 errors.append(

@@ -29,7 +29,7 @@ class ForwardLoss(WeakLabelLoss):
 
     Parameters
     ----------
-    transition : Transition
+    transition : Transition or text
         T.
     reduction : "mean", "sum" or "none"
         How the losses of a batch become one number.
@@ -55,10 +55,10 @@ class ForwardLoss(WeakLabelLoss):
 
     def __init__(
         self,
-        transition: Transition,
+        transition: Transition | str,
         reduction: Reduction = "mean",
-        validate: bool = True,
         *,
+        validate: bool = True,
         score: str | Potential | Score = "log",
         link: Potential | None = None,
         ignore_index: int | None = None,
@@ -70,9 +70,9 @@ class ForwardLoss(WeakLabelLoss):
         if link is not None and not (link.strictly_proper and link.differentiable):
             raise InputError(f"link: expected a potential whose link reaches every p, got {link.name}")
         self.link = None if type(link) is LogSumExp else link
-        if transition.separate and not isinstance(self.score, LogScore):
+        if self.transition.separate and not isinstance(self.score, LogScore):
             raise InputError(
-                f"score: expected 'log' for {transition.name}, whose rows of answers may be incomplete, "
+                f"score: expected 'log' for {self.transition.name}, whose rows of answers may be incomplete, "
                 f"got {self.score.name!r}"
             )
         self._register(self._made_tables())
@@ -113,7 +113,7 @@ class ForwardLoss(WeakLabelLoss):
     def pointwise_soft(self, scores: Tensor, shares: Tensor) -> Tensor:
         """``-sum_y s_y log (T p)_y`` from one product with T, where no ``(T p)_y`` comes near underflow."""
         T = self.transition
-        if self.plain and T.answer_sizes is None and type(self) is ForwardLoss:
+        if self.plain and shares.ndim == 2 and type(self) is ForwardLoss:
             q = torch.softmax(scores, -1) @ torch.as_tensor(T.matrix(), dtype=scores.dtype, device=scores.device).T
             used = shares > 0
             if bool((q > torch.finfo(q.dtype).tiny ** 0.5).logical_or(~used).all()):

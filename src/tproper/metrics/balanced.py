@@ -11,16 +11,15 @@ from scipy.special import ndtr
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks
-from ..errors import InputError
 from ..transitions import Reconstruction, Transition
 from . import united
-from .inputs import Sample
+from .inputs import Sample, given_transition
 from .score import Score, says_nothing, score_of
 from .statistics import Z95, Reweigher, Values
 from .values import halfway, one_hot
 
 LEAST_SIGNAL = 5  # standard errors by which a class's share must be known to be there, for a ratio to say anything
-SAFE_SIGNAL = 7  # ... from which on nothing is to be feared of showing some samples and not others
+LESS = 0.5  # by how many of them a share that is shown is likely too large, all in all
 FEW, POOR = "too few weak labels", "T is known too poorly"
 ADVICE = "for a ratio; pass the class proportions as prior if they are known"
 
@@ -28,7 +27,7 @@ ADVICE = "for a ratio; pass the class proportions as prior if they are known"
 def weak_balanced_accuracy(
     labels: Labels,
     predictions: ArrayLike | Tensor,
-    transition: Transition | None,
+    transition: Transition | str | None,
     *,
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
@@ -84,8 +83,7 @@ def weak_balanced_accuracy(
     """
     if true is not None:
         return united.balanced(united.Rows.read(labels, true, transition, sample_weight, groups), predictions)
-    if transition is None:
-        raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
+    transition = given_transition(transition)
     sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     return _balanced(sample, sample.predictions(predictions), prior).noted(transition.caution)
 
@@ -111,7 +109,7 @@ def _balanced(sample: Sample, predicted: Tensor, prior: ArrayLike | None) -> Sco
     result = sample.estimate(shares.influence(hit), halfway(hit), student=False)
     result.mean = np.asarray(shares.value())
     result.at_least(shares.unseen_variance())
-    result.more(shares.selected_variance())
+    result.more_above(shares.selected_variance())
     sampling = shares.D_stderr
     shares.widen()
     score = score_of("balanced accuracy", result, n, 0.0, 1.0, 1.0 / K)
@@ -237,12 +235,16 @@ class ClassShares:
         return float((stderr**2).sum())
 
     def selected_variance(self) -> float:
-        """Variance for shares that are hardly known well enough: they are shown where chance has made them large.
+        """Variance, on the upper side, for shares that are hardly known well enough: they are shown where chance has
+        made them large, and a ratio too small.
 
-        A share of s standard errors is shown from `LEAST_SIGNAL` on, and up to `SAFE_SIGNAL` may be too large by one.
+        A share of s standard errors is shown from `LEAST_SIGNAL` on. Normal errors about a mean of m standard errors
+        that pass it lie above m by the inverse of Mills' ratio, ``phi(m - LEAST_SIGNAL) / Phi(m - LEAST_SIGNAL)``: 1.1
+        of them at `LESS` below, .07 at 2 above. m is taken for `LESS` below s.
         """
-        near = self.D_stderr * SAFE_SIGNAL > self.D
-        off = torch.where(near, self.recall.abs() * self.D_stderr / self._safe, 0.0) / len(self.D)
+        over = (self.D / self.D_stderr.clamp_min(1e-300) - LESS - LEAST_SIGNAL).clamp(-8.0, 8.0)
+        above = (-0.5 * over**2).exp() / math.sqrt(2 * math.pi) / torch.special.ndtr(over)
+        off = above * self.recall.abs() * self.D_stderr / self._safe / len(self.D)
         return float((off**2).sum())
 
     def influence(self, hit: Values) -> Values:

@@ -21,9 +21,10 @@ from ..transitions import (
     columns_in_order,
     is_index,
     is_soft,
-    settle,
+    read_transition,
     soft_silent,
     sorted_names,
+    space_for,
 )
 from .statistics import Estimate, Reweigher, Values, estimate
 
@@ -140,27 +141,26 @@ class ReadLabels:
         return np.flatnonzero(~self.missing)
 
 
+def given_transition(transition: Transition | str | None, num_classes: int | None = None) -> Transition:
+    """T, which may be left out only where some classes are known."""
+    if transition is None:
+        raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
+    return read_transition(transition, num_classes)
+
+
+def width_of(probabilities: ArrayLike | Tensor, argument: str = "probabilities") -> int | None:
+    """How many columns there are, where there are columns."""
+    shape = checks.array(probabilities, argument).shape
+    return shape[1] if len(shape) == 2 else None
+
+
 def read_labels(transition: Transition, labels: Labels, argument: str = "labels") -> ReadLabels:
     """Weak labels of n examples as people have them, on the CPU: names or rows of T, masks, answers; and gaps."""
-    if not isinstance(transition, Transition):
-        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
-    space = settle(labels, transition, argument=argument) if _need_names(transition, labels) else transition.labels
+    space = space_for(labels, transition, argument)
     y, missing = space.read(labels, argument)
-    if isinstance(labels, SoftLabels) and y.ndim != (2 if transition.answer_sizes is None else 3):
+    if isinstance(labels, SoftLabels) and y.ndim != 1 + len(transition.share_shape):
         raise InputError(f"{argument}: expected shares of one row for each example, got shape {tuple(y.shape)}")
     return ReadLabels(space, y.cpu().double() if is_soft(y) else y.cpu(), missing)
-
-
-def _need_names(transition: Transition, labels: Labels) -> bool:
-    """Whether labels may name the classes of a T without names: numbers that are rows do not."""
-    if transition.classes is not None:
-        return False
-    kind = getattr(labels, "dtype", None)
-    if isinstance(labels, Tensor):
-        kind = np.dtype(np.int64) if not labels.is_floating_point() and labels.dtype != torch.bool else None
-    if not isinstance(kind, np.dtype) or kind.kind not in "iu" or transition.label_kind != "classes":
-        return True
-    return bool(len(labels)) and not (int(labels.min()) >= 0 and int(labels.max()) < transition.num_weak_labels)
 
 
 def encoded(transition: Transition, labels: Labels) -> Tensor:

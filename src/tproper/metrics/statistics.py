@@ -86,11 +86,12 @@ class Reweigher:
             values = values @ self.correction  # <A r, s> = <r, A' s>
         return self.reconstruction.evidence(labels, torch.float64, self.tables).inner(values)
 
-    def luck(self, labels: Tensor, a: FloatArray, sums: FloatArray) -> float:
-        """The variance of a mean with weights a that the corrected targets are free of; `sums` are `target_sums`."""
-        if self.classes is None:
-            return 0.0
-        P = torch.as_tensor(self.classes.posteriors)
+    def luck(self, labels: Tensor, a: FloatArray, sums: FloatArray, posteriors: FloatArray) -> float:
+        """The variance of a mean with weights a that the corrected targets are free of; `sums` are `target_sums`.
+
+        `posteriors` (n, K) are those of the classes, given all answers.
+        """
+        P = torch.as_tensor(posteriors)
         share = torch.as_tensor(a) @ P
         means = torch.as_tensor(sums) / share.clamp_min(1.0 / len(P))[:, None]  # S[z]: what class z scores
         total = 0.0
@@ -186,9 +187,10 @@ def drawn_labels(
     """
     K = p.shape[-1]
     mixed = (p + 1.0 / K) / 2
-    z = torch.as_tensor(drawn_classes(mixed.numpy(), rng))
-    weights = (p.gather(-1, z[:, None]) / mixed.gather(-1, z[:, None]))[:, 0].numpy()
-    drawn = transition.encode(transition.sample(z, rng), validate=False)
+    z = drawn_classes(mixed.numpy(), rng)
+    at = torch.as_tensor(z)[:, None]
+    weights = (p.gather(-1, at) / mixed.gather(-1, at))[:, 0].numpy()
+    drawn = transition.encode(transition.draw(z, rng), validate=False)
     return transition.with_gaps_of(drawn, like), weights
 
 
@@ -259,6 +261,7 @@ class Estimate:
                 self.at_least(self.by_group**2 / (1 + self.by_group) * apart)
         self.quantile = student_quantile(self.freedom)
         self.transition_low = self.transition_high = 0.0  # standard errors from T, below and above
+        self.above = 0.0  # a variance of means above the estimate
         self.draws: TransitionDraws | None = None
 
     def _group(self, a: FloatArray, g: FloatArray, groups: NDArray[np.int64], few_decide: bool) -> None:
@@ -292,9 +295,9 @@ class Estimate:
         one = self.by_group**2 if self.by_group is not None else float(self.spread / self.design) ** 2
         self.error2, self.floor = self.error2 + values * one, self.floor + values * one
 
-    def more(self, variance: float) -> None:
-        """A variance that comes on top of what the sample shows."""
-        self.error2, self.floor = self.error2 + variance, self.floor + variance
+    def more_above(self, variance: float) -> None:
+        """A variance that comes on top of what the sample shows, of means above the estimate alone."""
+        self.above = self.above + variance
 
     def scatter_at_least(self, variances: FloatArray, weights: FloatArray | None) -> None:
         """Every candidate mean entails at least these variances of the g_i, those of labels given their class."""
@@ -340,8 +343,8 @@ class Estimate:
     def interval(self, known: bool = False) -> tuple[FloatArray, FloatArray]:
         """The two roots of ``delta^2 = q^2 (V(delta) + U)``; `known`: as if T were known (U = 0)."""
         low, high = (
-            self._end(side, 0.0 if known else extra**2)
-            for side, extra in ((-1, self.transition_low), (1, self.transition_high))
+            self._end(side, more + (0.0 if known else extra**2))
+            for side, extra, more in ((-1, self.transition_low, 0.0), (1, self.transition_high, self.above))
         )
         return self.mean + low, self.mean + high
 
@@ -355,7 +358,7 @@ class Estimate:
     def statistic(self, null: float = 0.0) -> FloatArray:
         """How many standard errors, under the hypothesis that the mean is `null`, the estimate lies away from it."""
         delta = null - self.mean
-        extra = np.where(delta < 0, self.transition_low, self.transition_high) ** 2
+        extra = np.where(delta < 0, self.transition_low**2, self.transition_high**2 + self.above)
         variance = np.maximum(self.error2 + self.bend * delta - self.spread * delta**2, self.floor) + extra
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(
@@ -454,5 +457,6 @@ def estimate(
         a = w / w.sum()
         sums = weigher.target_sums(labels, values, a)
         out.widen(weigher.draws, weigher.draws.means(sums))
-        out.lessen(weigher.luck(labels, a, sums))
+        if weigher.classes is not None:
+            out.lessen(weigher.luck(labels, a, sums, weigher.classes.posteriors))
     return out

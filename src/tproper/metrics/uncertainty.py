@@ -25,12 +25,7 @@ import numpy as np
 from torch import Tensor
 
 from .._core import FloatArray
-from ..transitions import (
-    Reconstruction,
-    Transition,
-    is_estimated,
-    posterior_draws,
-)
+from ..transitions import Reconstruction, Transition
 from .classes import A_CROWD, Classes, class_means
 
 MOST_DRAWS, FEWEST_DRAWS, ENTRIES = 1000, 200, 1 << 23  # as many draws as fit into this many entries
@@ -108,18 +103,16 @@ def _how(
     transition: Transition, reconstruction: Reconstruction, labels: Tensor | None, weights: FloatArray | None
 ) -> tuple[Callable[[], TransitionDraws], *tuple[np.ndarray | None, ...]] | None:
     """How draws are made, and what they depend on besides T and R; None where T is known."""
-    if not transition.separate:
-        return (lambda: _inverted(_confusion(transition, reconstruction)),) if is_estimated(transition) else None
-    if not any(map(is_estimated, transition.separate)):
+    if not transition.estimated:
         return None
-    if labels is not None and bool(((labels >= 0).sum(1) > 1).any()):
+    if transition.separate and labels is not None and bool(((labels >= 0).sum(1) > 1).any()):
         mixture = _together(transition)
         if mixture is not None:
             make = partial(_from_classes, transition, reconstruction, labels, weights, mixture)
             return make, labels.numpy(), weights
     shares = reconstruction.shares(labels)
     if shares is None:
-        return (lambda: _inverted(_confusion(transition, reconstruction)),)
+        return (lambda: _inverted(transition.drawn_confusions(reconstruction, _count)),)
     return (lambda: _inverted(_mixed_confusion(transition, reconstruction, shares))), shares
 
 
@@ -154,7 +147,7 @@ def _from_classes(
 ) -> TransitionDraws:
     """Draws of T and of the classes, as they scatter about the ``C^{-1}`` that corrects the targets."""
     targets = reconstruction.targets(labels).numpy()
-    count = min(_count(max(sum(transition.answer_sizes or ()), len(labels)) * transition.num_classes), CLASS_DRAWS)
+    count = min(_count(max(transition.table_rows, len(labels)) * transition.num_classes), CLASS_DRAWS)
     means, mean, posteriors = class_means(transition, labels, targets, weights, mixture, count)
     draws, own = _inverted(means), _inverted(mean[None])
     lost = max(draws.lost, own.lost)
@@ -184,26 +177,14 @@ def _annotator_draws(transition: Transition, count: int) -> Iterator[FloatArray]
         yield from (d / d.sum(axis=1, keepdims=True) for d in np.split(draws, ends, axis=1))
         return
     for a, t in enumerate(transition.separate):
-        T = posterior_draws(t, count, a)
+        T = t.draws_of_posterior(count, a)
         yield np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if T is None else T
-
-
-def _confusion(transition: Transition, reconstruction: Reconstruction) -> FloatArray:
-    """``C_s = R T_s`` (S, K, K) of an estimated T."""
-    K = transition.num_classes
-    known = None if transition.listed else transition.drawn_confusions(reconstruction, _count(K * K))
-    if known is not None:
-        return known
-    rows = sum(transition.answer_sizes or [transition.num_weak_labels])
-    T = posterior_draws(transition, _count(rows * K))
-    assert T is not None
-    return np.asarray(reconstruction.matrix() @ T)
 
 
 def _mixed_confusion(transition: Transition, R: Reconstruction, shares: FloatArray) -> FloatArray:
     """``sum_a w_a R_a T_{a,s}`` for annotators who count by their `shares` w_a. One at a time: all are large."""
     K = transition.num_classes
-    count = _count(sum(transition.answer_sizes or ()) * K)
+    count = _count(transition.table_rows * K)
     total = np.zeros((count, K, K))
     for a, (share, T) in enumerate(zip(shares, _annotator_draws(transition, count), strict=True)):
         total += share * (R.own(a) @ T)

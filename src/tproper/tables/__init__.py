@@ -1,10 +1,11 @@
-"""Tables in, models out: what the command works with, for Python as well. Names are imported when first asked for.
+"""Tables in, models out: what the command works with, for Python as well.
 
-Imports from `evaluation` and the rooms above it.
+Imports from `evaluation` and the packages above it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._later import names_of
 
 if TYPE_CHECKING:
     from .frames import read_table
@@ -37,21 +38,27 @@ __all__ = [
     "simulate",
 ]
 
-_FILES = {
-    "frames": ("read_table",),
-    "from_data": ("NO_PICTURE", "Estimate", "estimate_table"),
-    "model": ("TableModel", "model_folder"),
-    "options": ("EstimateOptions", "LabelOptions", "Settings", "TableOptions", "Weakening", "at_least", "one_of"),
-    "prevalence": ("PrevalenceOptions", "pair", "prevalence_table"),
-    "streaming": ("Simulated", "simulate"),
-    "terms": ("command_terms",),
-}
-_FILE_OF = {name: file for file, names in _FILES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FILE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_FILE_OF[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = names_of(
+    __name__,
+    {
+        "NO_PICTURE": "from_data",
+        "Estimate": "from_data",
+        "EstimateOptions": "options",
+        "LabelOptions": "options",
+        "PrevalenceOptions": "prevalence",
+        "Settings": "options",
+        "Simulated": "streaming",
+        "TableModel": "model",
+        "TableOptions": "options",
+        "Weakening": "options",
+        "at_least": "options",
+        "command_terms": "terms",
+        "estimate_table": "from_data",
+        "model_folder": "model",
+        "one_of": "options",
+        "pair": "prevalence",
+        "prevalence_table": "prevalence",
+        "read_table": "frames",
+        "simulate": "streaming",
+    },
+)

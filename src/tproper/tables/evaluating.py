@@ -130,7 +130,8 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
     Rows without a label are counted.
     """
     schema = trained.schema
-    evaluator = Evaluator(codec.transition, codec.known_names())
+    legend = replace(codec.known_names(), features=trained.inputs.features)
+    evaluator = Evaluator(codec.transition, legend)
     if evaluator.reconstruction is None and columns.true is None:
         raise InputError(f"--true-label: expected a column with the true classes, got none, and {UNSCORABLE}")
     schema.check_columns(columns.home)
@@ -143,7 +144,7 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
         given = ~block.absent
         labelled += int(given.sum())
         p = trained.probabilities(block.X, block.rows.__getitem__)
-        evaluator.add(block.labels[given], p[given])
+        evaluator.add(block.labels[given], p[given], trained.inputs.encode(block.X)[given])
         if block.true is not None:
             known = block.true >= 0
             clean += int(known.sum())

@@ -165,7 +165,7 @@ def draw(estimate: Estimate, path: Path, since: Mark | str) -> bool:
     """T as a heat map with intervals, one for each annotator (of the first twelve); whether it could be drawn."""
     T = estimate.transition
     parts = T.separate or [T]
-    if not can_draw() or any(t.per_class_labels for t in parts):
+    if not can_draw() or any(t.label_shape for t in parts):
         return False
     titles = estimate.annotators or ["P(label | class), with 95% intervals"]
     maps = [compute_transition_map(t, estimate.classes, n) for t, n in zip(parts, titles, strict=True)][:MOST_MAPS]

@@ -79,7 +79,7 @@ class _Texts:
     def __init__(self, space: LabelSpace) -> None:
         self.space, self.T = space, space.transition
         self.classes = [str(name) for name in space.class_names]
-        self.masks, self.sets = space.kind == "masks", space.kind == "sets"
+        self.sets, self.masks = space.of_sets, self.T.vacuous is not None
 
     @cached_property
     def class_index(self) -> dict[str, int]:
@@ -95,11 +95,11 @@ class _Texts:
 
     def knows(self, text: str) -> bool:
         """Whether the text is a name, and so not a missing value however it is spelt."""
-        return text in (self.class_index if self.masks or self.sets else self.rows)
+        return text in (self.class_index if self.sets else self.rows)
 
     def find(self, text: str) -> int | NDArray[np.bool_]:
         """The row of T, or the candidate mask; a ValueError says what was expected."""
-        label = self._members(text) if self.masks or self.sets else self._row(text)
+        label = self._members(text) if self.sets else self._row(text)
         if self.masks:
             rows = self.T.evidence(torch.as_tensor(label)[None]).logs(torch.float64)
             possible = bool(torch.isfinite(rows).any())
@@ -285,8 +285,8 @@ class LabelCodec:
                 raise InputError(f"column {column!r}: {before}{got} at row {row}{after}") from None
         missing = absent[codes]
         encoded = table[codes]
-        if vocabulary.T.positive_unlabeled:  # no label is the label "unlabeled"
-            encoded[missing] = 1
+        if vocabulary.space.missing_row is not None:  # no label is the label "unlabeled"
+            encoded[missing] = vocabulary.space.missing_row
             missing = np.zeros_like(missing)
         return encoded, missing
 

@@ -241,10 +241,11 @@ def keep_blank(
     """
     if transition.separate:
         return transition, labels  # a row without answers says nothing as it is
-    if transition.per_class_labels:
+    full = transition.vacuous
+    if full is not None:
         filled = labels.copy()
         if loss in (None, "forward"):
-            filled[absent] = True
+            filled[absent] = full.numpy()
             return transition, filled
         if transition.num_classes > ENUMERATION_LIMIT:
             raise InputError(

@@ -125,8 +125,8 @@ class Fitted:
     quality: Quality | None
 
 
-def measure(rows: Rows, unseen: Unseen | None) -> Quality:
-    """Scores from weak labels, and from known classes where there are any."""
+def measure(rows: Rows, unseen: Unseen | None, features: Any, names: Sequence[str]) -> Quality:
+    """Scores from weak labels, and from known classes where there are any; `features` (n, d) of all rows have names."""
     if unseen is None:
         return Quality(why_none="no rows were held out")
     classes, p, labelled = rows.codec.classes, unseen.p, ~rows.silent[unseen.rows]
@@ -135,9 +135,10 @@ def measure(rows: Rows, unseen: Unseen | None) -> Quality:
     of_class: dict[str, Any] = {kind: dict(zip(classes, s.tolist(), strict=True)) for kind, s in shares.items()}
     few = "fewer than two of these rows have a weak label" if labelled.sum() < 2 else ""
     own = None if rows.group is None else rows.group[unseen.rows]
-    scored = Evaluator(rows.codec.transition, rows.codec.known_names(), groups=None if own is None else own[labelled])
+    legend = replace(rows.codec.known_names(), features=names)
+    scored = Evaluator(rows.codec.transition, legend, groups=None if own is None else own[labelled])
     if not few:
-        scored.add(rows.own[unseen.rows][labelled], p[labelled])
+        scored.add(rows.own[unseen.rows][labelled], p[labelled], features[unseen.rows[labelled]])
     if rows.true is not None:
         true = rows.true[unseen.rows]
         known = true >= 0
@@ -193,7 +194,7 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
     elif len(held) > 1:
         unseen = held_out(estimator, features, rows, held)
     estimator.take_columns(inputs)
-    quality = measure(rows, unseen)
+    quality = measure(rows, unseen, features, inputs.features)
     more = [] if unseen is None or settings.model != "linear" else _more(estimator, quality, rows, features, unseen)
     facts = {
         "data": data,

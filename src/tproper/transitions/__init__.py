@@ -16,6 +16,7 @@ from .base import (
     Reconstruction,
     Tables,
     Transition,
+    read_transition,
     reconstruct,
 )
 from .catalogue import ALIASES, BY_NAME, KINDS, Kind
@@ -31,13 +32,13 @@ from .families import (
     identity,
     multi_complementary,
     multi_source,
+    of_positives,
     pair_noise,
     partial_labels,
     positive_unlabeled,
     symmetric_noise,
     unlabeled_sets,
 )
-from .kinds import POSITIVE_UNLABELED
 from .labels import (
     NO_ANSWER,
     SET_SEPARATOR,
@@ -80,11 +81,11 @@ from .parsing import (
 )
 from .posterior import Posterior
 from .questions import QuestionReconstruction, QuestionTransition, yes_no
-from .reading import form_of, settle, settle_sorted, stand_in, treats_alike
+from .reading import form_of, settle, settle_sorted, space_for, stand_in, treats_alike
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
 from .soft import SoftLabels, as_given, hard_labels, is_soft, pieces, soft_silent, soft_targets
-from .stacked import StackedTransition, is_estimated, posterior_draws
+from .stacked import StackedTransition
 from .uniform import UniformReconstruction, UniformTransition
 
 __all__ = [
@@ -94,7 +95,6 @@ __all__ = [
     "KINDS",
     "METHODS",
     "NO_ANSWER",
-    "POSITIVE_UNLABELED",
     "SET_SEPARATOR",
     "STRUCTURES",
     "UNLABELED",
@@ -158,7 +158,6 @@ __all__ = [
     "holds_collections",
     "identity",
     "in_sorted_order",
-    "is_estimated",
     "is_index",
     "is_soft",
     "item",
@@ -171,6 +170,7 @@ __all__ = [
     "names_array",
     "noisy_partial_labels",
     "none_of_these",
+    "of_positives",
     "ordinal_noise",
     "pair_noise",
     "pair_prior",
@@ -182,7 +182,7 @@ __all__ = [
     "permuted",
     "pieces",
     "positive_unlabeled",
-    "posterior_draws",
+    "read_transition",
     "reconstruct",
     "register_family",
     "settle",
@@ -192,6 +192,7 @@ __all__ = [
     "soft_silent",
     "soft_targets",
     "sorted_names",
+    "space_for",
     "space_of",
     "stand_in",
     "structure_of",

@@ -13,7 +13,9 @@ one-hot vector of z, and it may have negative entries.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence, Set
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import singledispatch
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -169,6 +171,26 @@ class Transition(LabelKind):
         """The shape of one encoded label: () for an index, (K,) for a mask, (m,) for the answers of m annotators."""
         return (self.num_classes,) if self.per_class_labels else ()
 
+    @property
+    def label_dtype(self) -> torch.dtype:
+        """The type of encoded labels: whole numbers, or booleans where they are masks."""
+        return torch.bool if self.per_class_labels else torch.int64
+
+    @property
+    def share_shape(self) -> tuple[int, ...]:
+        """The shape of one soft label: shares of M labels, or of those of each annotator."""
+        return (self.num_weak_labels,)
+
+    @property
+    def table_rows(self) -> int:
+        """How many rows the tables have that T is made of: those of all annotators together, else M."""
+        return self.num_weak_labels
+
+    @property
+    def vacuous(self) -> Tensor | None:
+        """The encoded label that rules no class out, the set of all classes, where labels are sets; else None."""
+        return torch.ones(self.num_classes, dtype=torch.bool) if self.per_class_labels else None
+
     def matrix(self) -> FloatArray:
         """T as a float64 array (M, K)."""
         raise NotImplementedError(f"{type(self).__name__}: a structure of T has a matrix, or says that it is too large")
@@ -243,10 +265,7 @@ class Transition(LabelKind):
         """
         if not isinstance(other, Transition):
             return False
-        ours, theirs = ((t.num_classes, t.num_weak_labels, t.label_form) for t in (self, other))
-        if ours != theirs:
-            return False
-        a, b = self.signature(), other.signature()
+        a, b = self.fingerprint(), other.fingerprint()
         return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-12, atol=0))
 
     def names_for(self, classes: list[Any]) -> list[Any] | None:
@@ -286,11 +305,13 @@ class Transition(LabelKind):
     @property
     def estimated(self) -> bool:
         """Whether T, or that of a source or an annotator, was estimated."""
-        return self.posterior is not None
+        return self.posterior is not None or any(t.estimated for t in (*self.sources, *self.separate))
 
-    def drawn_confusions(self, reconstruction: Reconstruction, count: int) -> FloatArray | None:
-        """``R T_s`` (S, K, K) of draws of T in closed form, where T cannot be listed."""
-        return None
+    def drawn_confusions(self, reconstruction: Reconstruction, count: Callable[[int], int]) -> FloatArray:
+        """``R T_s`` (S, K, K) of draws of an estimated T: ``count(size)`` of them where each takes `size` numbers."""
+        T = self.draws_of_posterior(count(self.table_rows * self.num_classes))
+        assert T is not None
+        return np.asarray(reconstruction.matrix() @ T)
 
     def with_gaps_of(self, labels: Tensor, others: Tensor) -> Tensor:
         """Encoded labels, with gaps where other labels of the same rows have some."""
@@ -374,6 +395,11 @@ class Transition(LabelKind):
         """
         a, b = probes(self.num_weak_labels), probes(self.num_classes)
         return np.asarray(((self.matrix().T @ a) * b).sum(axis=0), dtype=np.float64)
+
+    def fingerprint(self) -> FloatArray:
+        """The form of the labels, the sizes, and `signature`: what tells T, and how its labels are passed."""
+        sizes = [len(self.label_form) + 1, self.num_classes, math.log1p(self.num_weak_labels)]
+        return np.array([*sizes, *self.signature()], dtype=np.float64)
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """The arrays that `evidence` is made from; a loss keeps them as buffers. `needs`: what a score needs of T p."""
@@ -725,11 +751,10 @@ class Reconstruction:
 class DenseReconstruction(Reconstruction):
     """R, given as a matrix."""
 
-    def __init__(self, matrix: ArrayLike | Tensor, transition: Transition, method: str = "given") -> None:
+    def __init__(self, matrix: ArrayLike | Tensor, transition: Transition | str, method: str = "given") -> None:
         checks.no_gradient(matrix, "matrix", LEARNED)
         R = checks.matrix(matrix, "matrix")
-        if not isinstance(transition, Transition):
-            raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+        transition = read_transition(transition, len(R))
         T = transition.matrix()
         if R.shape != T.shape[::-1]:
             hint = "; pass the transpose" if R.shape == T.shape else ""
@@ -815,12 +840,35 @@ def label_text(name: object) -> str:
     return "{" + ", ".join(map(str, sorted(name))) + "}" if isinstance(name, (set, frozenset)) else str(name)
 
 
+@singledispatch
+def read_transition(value: Any, num_classes: int | None = None) -> Transition:
+    """The T that an argument gives: an object as it is, or what `make_transition` makes of a text or a dict.
+
+    Matrices are refused: T and its transpose look alike, and ``tp.Transition(matrix)`` says which of them it is.
+    """
+    raise InputError(
+        f"transition: expected a tproper.Transition, got {type(value).__name__}; "
+        "a text such as 'complementary:10' will do, and tp.Transition(matrix) for a matrix"
+    )
+
+
+@read_transition.register
+def _(value: Transition, num_classes: int | None = None) -> Transition:
+    return value
+
+
+def read_transitions(values: Any) -> list[Any]:
+    """Those of a list, texts made: one may leave the number of classes to another. Empty where there is no list."""
+    given = [] if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable) else list(values)
+    K = next((t.num_classes for t in given if isinstance(t, Transition)), None)
+    return [read_transition(t, K) if isinstance(t, (str, Mapping)) else t for t in given]
+
+
 def reconstruct(
     transition: Transition, method: str | Reconstruction = "auto", prior: ArrayLike | None = None
 ) -> Reconstruction:
     """`Transition.reconstruction`, which says what the methods are, with its arguments checked."""
-    if not isinstance(transition, Transition):
-        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+    transition = read_transition(transition)
     if isinstance(method, Reconstruction):
         if method.transition is not transition and not method.transition.same_as(transition):
             raise InputError("reconstruction: expected one made for this transition, got one of another transition")
@@ -837,7 +885,7 @@ def reconstruct(
         raise InputError(f"prior: expected None with method {method!r}; only 'min_variance' depends on a prior")
     if method == "inverse" and not square:
         raise InputError(
-            f"method: 'inverse' expects as many weak labels as classes, got {M} and {K}; use 'min_variance'"
+            f"method: expected as many weak labels as classes for 'inverse', got {M} and {K}; use 'min_variance'"
         )
     diagnosis = transition.diagnose()
     if not diagnosis.reconstructible:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,8 +70,14 @@ class EstimatedPartialLabels(IndependentSets, EstimatedTransition):
         K = self.num_classes
         return np.asarray(binom.pmf(np.arange(-1, K), K - 1, self.rates(count)[:, None]))
 
-    def drawn_confusions(self, reconstruction: Reconstruction, count: int) -> FloatArray:
-        """All classes are alike, so one number per draw is enough.
+    def drawn_confusions(self, reconstruction: Reconstruction, count: Callable[[int], int]) -> FloatArray:
+        """In closed form where sets are too many to list."""
+        if self.listed:
+            return super().drawn_confusions(reconstruction, count)
+        return self.symmetric_confusions(reconstruction, count(self.num_classes**2))
+
+    def symmetric_confusions(self, reconstruction: Reconstruction, count: int) -> FloatArray:
+        """`drawn_confusions`, of which all classes are alike: one number for each draw is enough.
 
         The target of a set of size m holds the same ``u_m`` for each of its members, and the true class is one:
         the diagonal is the mean of ``u_m`` over ``m - 1 ~ Binomial(K - 1, p_s)``, and columns sum to one.

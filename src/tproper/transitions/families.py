@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks, count_text
 from ..errors import InputError
-from .base import DenseTransition, Transition
+from .base import DenseTransition, Transition, read_transitions
 from .dense import DENSE_LIMIT
 from .kinds import POSITIVE_UNLABELED
 from .sets import CandidateSetTransition, FixedSizeSets, independent_sets, log_binomial
 from .stacked import StackedTransition
 from .uniform import UniformTransition
 
+AnyTransition = TypeVar("AnyTransition", bound=Transition)
+
 MOST_IN_SETS = 100_000  # classes of candidate sets: the mask of one example has as many entries
 
 
 def _named(transition: Transition, name: str) -> Transition:
     transition.name = name
+    return transition
+
+
+def of_positives(transition: AnyTransition, name: str) -> AnyTransition:
+    """T of two classes whose labels are 0 = labeled positive and 1 = unlabeled."""
+    transition.name, transition.label_kind = name, POSITIVE_UNLABELED
     return transition
 
 
@@ -288,9 +296,7 @@ def positive_unlabeled(
         if not (prior is None and labeled is None and n is None):
             raise InputError("r: expected either r, or prior, labeled and n, got both")
         r = checks.real(r, "r", 0, 1)
-        out = _named(Transition([[r, 0.0], [1.0 - r, 1.0]]), f"positive_unlabeled({r:g})")
-        out.label_kind = POSITIVE_UNLABELED
-        return out
+        return of_positives(Transition([[r, 0.0], [1.0 - r, 1.0]]), f"positive_unlabeled({r:g})")
     if prior is None or labeled is None or n is None:
         missing = [name for name, value in (("prior", prior), ("labeled", labeled), ("n", n)) if value is None]
         raise InputError(f"r: expected r, or prior, labeled and n together, got no {' and no '.join(missing)}")
@@ -437,7 +443,7 @@ def coarse_labels(groups: Sequence[Sequence[int]]) -> Transition:
     return _named(Transition(T, weak_labels=sets), f"coarse_labels of {len(sets)} groups")
 
 
-def multi_source(transitions: Iterable[Transition], weights: ArrayLike | None = None) -> StackedTransition:
+def multi_source(transitions: Iterable[Transition | str], weights: ArrayLike | None = None) -> StackedTransition:
     """Several sources of labels (people, data sets, rules), each with its own T (Appendix B of the paper).
 
     T is the T of the sources one below the other, each times its weight. A label is a pair (source, label), or the
@@ -445,7 +451,7 @@ def multi_source(transitions: Iterable[Transition], weights: ArrayLike | None = 
 
     Parameters
     ----------
-    transitions : list of Transition
+    transitions : list of Transition or text
         One for each source.
     weights : (sources,) array, optional
         The share of the examples that each source labels; positive, sums to one. Default: equal shares.
@@ -467,7 +473,7 @@ def multi_source(transitions: Iterable[Transition], weights: ArrayLike | None = 
     >>> T.encode([(0, 1), (1, 0)]).tolist()
     [1, 2]
     """
-    sources = list(transitions) if isinstance(transitions, Iterable) else []
+    sources = read_transitions(transitions)
     if not sources or not all(isinstance(t, Transition) for t in sources):
         raise InputError("transitions: expected a non-empty list of Transition objects")
     if len({t.num_classes for t in sources}) != 1:

@@ -106,12 +106,10 @@ def holds_collections(y: Any) -> bool:
         return False
     if hasattr(y, "columns") or isinstance(y, (str, bytes)):  # a data frame is 2-d
         return False
-    first = next((v for v in y if not _is_none(v)), None) if isinstance(y, Iterable) and not _numbers(y) else None
+    if isinstance(y, Tensor) or (isinstance(y, np.ndarray) and y.dtype.kind != "O"):
+        return False
+    first = next((v for v in y if not _is_none(v)), None) if isinstance(y, Iterable) else None
     return isinstance(first, (set, frozenset, list, tuple, np.ndarray)) or hasattr(first, "to_list")
-
-
-def _numbers(y: Any) -> bool:
-    return isinstance(y, Tensor) or (isinstance(y, np.ndarray) and y.dtype.kind != "O")
 
 
 def column(y: Any, argument: str = "y") -> NDArray[Any]:
@@ -252,6 +250,8 @@ class LabelSpace(ABC):
     """
 
     kind: ClassVar[str]
+    of_sets: ClassVar[bool] = False  # whether a label is a set of classes, written a|b|c
+    missing_row: ClassVar[int | None] = None  # the row of T that a missing label stands for, where it is a label
     found: bool = False  # whether names of classes were found among labels, in sorted order: nobody has given them
 
     def __init__(self, transition: Transition, classes: Sequence[Any] | None = None) -> None:
@@ -328,6 +328,13 @@ class LabelSpace(ABC):
     def where(self, labels: Any, ignore_index: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
         """Labels with 0 in place of `ignore_index`, and where that was."""
         return checks.ignored(labels, ignore_index, device)
+
+    def entry(self, row: int, z: int) -> tuple[str, int]:
+        """What the probability of a row of T in class z is called; and -1 where it is one minus what is called so."""
+        label, of_class = self.names[row], f"class {self.class_names[z]}"
+        if isinstance(label, tuple):
+            return f"P(label {label[1]} | {of_class}) of source {label[0]}", 1
+        return f"P(label {label} | {of_class})", 1
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: the kind of label, and the names of classes and labels where they have some."""
@@ -471,6 +478,7 @@ class ListedSets(Names):
     """One of the sets of classes that T lists, as a set or list of names, or as text: a|b; or the number of a row."""
 
     kind = "sets"
+    of_sets = True
 
     @property
     def has_names(self) -> bool:
@@ -517,6 +525,7 @@ class Masks(LabelSpace):
     """Candidate sets: masks over the classes, lists or sets of their names, or text: a|b|c."""
 
     kind = "masks"
+    of_sets = True
 
     def _read(self, y: Any, argument: str) -> tuple[Tensor, BoolArray]:
         """Masks (n, K)."""
@@ -715,6 +724,11 @@ class PositiveUnlabeled(Names):
     """Labeled positives, and rows that may be either: booleans, the positive's name or nothing, or rows 0 and 1."""
 
     kind = POSITIVE_UNLABELED
+    missing_row = 1
+
+    def entry(self, row: int, z: int) -> tuple[str, int]:
+        """The one rate, and what is left of it."""
+        return "r = P(labeled | positive)", 1 if row == 0 else -1
 
     @cached_property
     def positive(self) -> int:

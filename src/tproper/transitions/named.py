@@ -13,8 +13,7 @@ from .._core import FloatArray, checks
 from ..errors import InputError
 from .base import DenseTransition
 from .dense import DENSE_LIMIT
-from .families import BagTransition, coarse_labels, unlabeled_sets
-from .kinds import POSITIVE_UNLABELED
+from .families import BagTransition, coarse_labels, of_positives, unlabeled_sets
 
 UNLABELED_ROW = "unlabeled"
 NONE_OF_THESE = "none of these"
@@ -247,6 +246,4 @@ def case_control_pu(prior: float, labeled: int, unlabeled: int) -> BagTransition
         raise InputError("prior: expected less than 1, so that some rows are negative, got 1")
     n = [checks.integer(labeled, "labeled", 1), checks.integer(unlabeled, "unlabeled", 1)]
     out = unlabeled_sets([[1.0, 0.0], [prior, 1 - prior]], n, prior=[prior, 1 - prior])
-    out.label_kind = POSITIVE_UNLABELED
-    out.name = f"case_control_pu({prior:g}, {n[0]}, {n[1]})"
-    return out
+    return of_positives(out, f"case_control_pu({prior:g}, {n[0]}, {n[1]})")

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._core import FloatArray, Labels, checks, look_up
+from .._core import FloatArray, checks, look_up
 from ..errors import InputError
-from .base import ENUMERATION_LIMIT, DenseReconstruction, Rate, Reconstruction, Tables, Transition, probes
+from .base import DenseReconstruction, Rate, Reconstruction, Tables, probes
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis
 from .evidence import DenseRows, Needs, Rows
 from .families import set_size
 from .set_mass import mask_sizes
-from .sets import SetReconstruction, log_binomial
-from .soft import SoftLabels
+from .sets import SetReconstruction, SetTransition, log_binomial
 from .uniform import even_kernel
 
 
-class NoisySetTransition(Transition):
+class NoisySetTransition(SetTransition):
     """Candidate sets that hold the true class with probability 1 - e, and every other class with probability p.
 
     All of these are independent, and empty sets are drawn again: with N the probability of no empty set,
@@ -35,10 +33,6 @@ class NoisySetTransition(Transition):
 
     e = 0 is `partial_labels`. By symmetry only the size of S, and whether it holds the class, matter.
     """
-
-    per_class_labels: ClassVar[bool] = True
-    _label_kind = "masks"
-    _weak_labels = None
 
     def __init__(self, K: int, p: float, e: float) -> None:
         self.num_classes, self.num_weak_labels = K, 2**K - 1
@@ -59,49 +53,11 @@ class NoisySetTransition(Transition):
         count = log_binomial(self.num_classes - 2, np.arange(-1, self.num_classes))
         return np.exp(count + self.log_inside), np.exp(count + self.log_outside)
 
-    def set_sizes(self) -> list[int]:
-        """The sizes that candidate sets can have."""
-        return list(range(1, self.num_classes + 1))
-
-    def candidate_sets(self) -> list[frozenset[int]]:
-        """The sets by size, then lexicographic; up to 12 classes."""
-        K = self.num_classes
-        if K > ENUMERATION_LIMIT:
-            raise InputError(f"{self.name}: sets are listed for at most {ENUMERATION_LIMIT} classes, got {K}")
-        return [frozenset(s) for j in self.set_sizes() for s in combinations(range(K), j)]
-
-    @property
-    def weak_labels(self) -> list[Any]:
-        """The candidate sets, in the order of the rows of `matrix()`."""
-        return self.candidate_sets()
-
     def matrix(self) -> FloatArray:
         """T by enumeration of the candidate sets (at most 12 classes)."""
         masks = checks.masks_of_sets(self.candidate_sets(), self.num_classes)
         size = masks.sum(axis=1)
         return np.where(masks, np.exp(self.log_inside)[size, None], np.exp(self.log_outside)[size, None])
-
-    def row_index(self, labels: Tensor) -> Tensor:
-        """The row of `matrix()` that belongs to each mask (at most 12 classes)."""
-        bits = 2 ** torch.arange(self.num_classes, device=labels.device)
-        return torch.as_tensor(self._row_of_bits, device=labels.device)[(labels * bits).sum(-1)]
-
-    @cached_property
-    def _row_of_bits(self) -> NDArray[np.int64]:
-        masks = checks.masks_of_sets(self.candidate_sets(), self.num_classes)
-        rows = np.full(2**self.num_classes, -1)
-        rows[masks @ 2 ** np.arange(self.num_classes)] = np.arange(len(masks))
-        return rows
-
-    def place(self, labels: Tensor) -> Tensor | None:
-        """The row, or beyond 12 classes the place of the set's size."""
-        return self.row_index(labels) if self.num_classes <= ENUMERATION_LIMIT else mask_sizes(labels) - 1
-
-    def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
-        """Candidate masks (..., K), checked to be non-empty."""
-        if isinstance(labels, SoftLabels):
-            return labels.of(self, device)
-        return checks.mask_labels(labels, self.num_classes, device=device, validate=validate)
 
     def draw(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
         """A label for each class."""
@@ -154,10 +110,7 @@ class NoisySetTransition(Transition):
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """Both logarithms by set size."""
-        out = self.with_whole({"log_inside": self.log_inside, "log_outside": self.log_outside}, needs)
-        if "T" in out:
-            _ = self._row_of_bits  # made now, not while a call is traced
-        return out
+        return self.with_whole({"log_inside": self.log_inside, "log_outside": self.log_outside}, needs)
 
     def rows(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Rows:
         """One of the two probabilities inside of S, the other outside."""
@@ -174,21 +127,6 @@ class NoisySetTransition(Transition):
         """e."""
         name, K, p = "e, the probability that a set leaves the class out,", self.num_classes, self.p
         return Rate(name, self.e, lambda e: noisy_partial_labels(K, p, e))
-
-    @property
-    def listed(self) -> bool:
-        """Up to 12 classes."""
-        return self.num_classes <= ENUMERATION_LIMIT
-
-    def wrong_label(self, label: int) -> str:
-        """Of a mask by its size: only the empty one is none."""
-        return "non-empty candidate sets, got an empty one"
-
-    def per_label(self, per_size: FloatArray) -> FloatArray:
-        """One value per set size, spread over the labels; as it is beyond 12 classes."""
-        if self.num_classes > ENUMERATION_LIMIT:
-            return per_size
-        return np.array([per_size[len(s) - 1] for s in self.candidate_sets()])
 
     def left_inverse(self, method: str, prior: FloatArray | None) -> Reconstruction:
         """In closed form for a uniform prior; for any other, and "tightest", by enumeration."""

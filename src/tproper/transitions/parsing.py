@@ -20,7 +20,7 @@ from .._core import FloatArray, checks, count_text, other_encoding, plugins
 from ..errors import InputError
 from . import families
 from .annotators import AnnotatorTransition, annotators
-from .base import DenseTransition, EstimatedTransition, Transition
+from .base import DenseTransition, EstimatedTransition, Transition, read_transition
 from .catalogue import ALIASES, BY_NAME, Kind, groups, made_by_name, rates
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
 from .named import NamedTransition
@@ -140,7 +140,15 @@ def _family(family: Kind, name: str, rest: str, colon: bool, num_classes: int | 
             raise InputError(f"transition: expected {family.usage(name)!r}, got the unknown parameter {key!r}")
     values = {key: _number(text, kinds[key], key, name) for key, text in texts.items()}
     _check_size(values.get("K"))
-    return family.make(**values)
+    try:
+        return family.make(**values)
+    except InputError as error:  # of a parameter, which stands in the text
+        if error.argument not in values:
+            raise
+        advice = "" if error.advice is None else f"; {error.advice}"
+        raise InputError(
+            f"transition: expected {error.expected} for {error.argument} of {name!r}, got {error.got}{advice}"
+        ) from None
 
 
 def _check_size(classes: Any) -> None:
@@ -196,9 +204,11 @@ def read_matrix(path: str | Path) -> Transition:
             classes = _labels_from_plain(content.get("classes"))
         transition = Transition(matrix, weak_labels=names).named(classes)
     except OSError as error:
-        raise InputError(f"transition: cannot read {str(path)!r}: {error.strerror or error}") from None
+        raise InputError(
+            f"transition: expected a file that can be read, got {str(path)!r}: {error.strerror or error}"
+        ) from None
     except (ValueError, TypeError, OverflowError, RecursionError) as error:  # JSON's and numpy's complaints, too
-        raise InputError(f"transition: {str(path)!r} is not a transition matrix: {error}") from None
+        raise InputError(f"transition: expected a transition matrix, got {str(path)!r}: {error}") from None
     transition.name = f"matrix {path.name}"
     return transition
 
@@ -249,6 +259,12 @@ def make_transition(value: TransitionLike, num_classes: int | None = None) -> Tr
             return _from_name(name, dict(rest[0]), num_classes)
         return parse_transition(name + (":" + ",".join(map(str, rest)) if rest else ""), num_classes)
     return _of_size(Transition(value), num_classes)
+
+
+@read_transition.register(str)
+@read_transition.register(Mapping)
+def _(value: str | Mapping[str, Any], num_classes: int | None = None) -> Transition:
+    return make_transition(value, num_classes)
 
 
 def _from_name(name: Any, parameters: dict[str, Any], num_classes: int | None) -> Transition:

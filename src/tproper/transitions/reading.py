@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from .._core import checks, warn
 from ..errors import InputError
@@ -45,6 +47,25 @@ from .questions import QuestionTransition
 from .sets import CandidateSetTransition
 from .soft import SoftLabels
 from .uniform import UniformTransition
+
+
+def space_for(y: Any, transition: Transition, argument: str = "y") -> LabelSpace:
+    """The labels of T in T's own order, with names from the labels where these may name the classes of a T without."""
+    return transition.labels if _are_rows(y, transition) else settle(y, transition, argument=argument)
+
+
+def _are_rows(y: Any, transition: Transition) -> bool:
+    """Whether labels need no names: T has some, or they are numbers of its rows where labels are classes."""
+    if transition.classes is not None:
+        return True
+    if isinstance(y, Tensor):
+        whole = not y.is_floating_point() and y.dtype != torch.bool
+    else:
+        kind = getattr(y, "dtype", None)
+        whole = isinstance(kind, np.dtype) and kind.kind in "iu"
+    if not whole or transition.label_kind != "classes":
+        return False
+    return not len(y) or (int(y.min()) >= 0 and int(y.max()) < transition.num_weak_labels)
 
 
 def settle(
@@ -197,6 +218,11 @@ def _names_for(found: list[Any], T: Transition, argument: str) -> list[Any]:
             f"sorted labels need not be in the order of its columns, got {shown(found)}; write T.named([...]) with "
             "these names in the order of T's columns"
         )
+    return _as_many(found, K, argument)
+
+
+def _as_many(found: list[Any], K: int, argument: str) -> list[Any]:
+    """Names that labels were found to have, one for each class."""
     if len(found) != K:
         raise InputError(
             f"{argument}: expected labels of {K} classes, as the transition has, got {len(found)} distinct ones: "
@@ -213,12 +239,7 @@ def _names_in_sets(y: Any, K: int, argument: str) -> list[Any] | None:
     if members is None or all(is_index(z) and 0 <= z < K for z in members):
         return None
     check_spelling(members, argument)
-    if len(members) != K:
-        raise InputError(
-            f"{argument}: expected labels of {K} classes, as the transition has, got {len(members)} distinct ones: "
-            f"{shown(members)}; pass `classes`"
-        )
-    return members
+    return _as_many(members, K, argument)
 
 
 def _names_in_answers(y: Any, T: Any, argument: str) -> list[Any] | None:

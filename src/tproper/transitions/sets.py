@@ -25,29 +25,18 @@ from .soft import SoftLabels, is_soft
 from .uniform import even_kernel
 
 
-class CandidateSetTransition(Transition):
-    """Labels are candidate sets S that contain the true class; P(S | z) = g(|S|) for z in S.
+class SetTransition(Transition):
+    """Labels are sets of classes, as boolean masks (K,). They are listed one by one up to 12 classes.
 
-    Partial labels and multiple complementary labels are of this kind. A label is a boolean mask (K,),
-    True = still possible. By symmetry only the size of S matters, so nothing enumerates the 2^K sets.
-
-    `log_weight[j]` is log g(j), j = 0 .. K, with sum_j C(K-1, j-1) g(j) = 1.
+    What holds of all of them; `CandidateSetTransition` and `NoisySetTransition` say how sets come about.
     """
 
     per_class_labels: ClassVar[bool] = True
     _label_kind = "masks"
 
-    def __init__(self, log_weight: FloatArray, name: str, num_weak_labels: int) -> None:
-        self.num_classes = len(log_weight) - 1
-        self.log_weight = log_weight
-        self.name = name
-        self.num_weak_labels = num_weak_labels
-
-    @cached_property
-    def size_probability(self) -> FloatArray:
-        """P(|S| = j), j = 0 .. K: the same for every class."""
-        out = np.exp(self.log_weight + log_binomial(self.num_classes - 1, np.arange(-1, self.num_classes)))
-        return out / out.sum()
+    def set_sizes(self) -> list[int]:
+        """The sizes that candidate sets can have."""
+        return list(range(1, self.num_classes + 1))
 
     def candidate_sets(self) -> list[frozenset[int]]:
         """The possible sets in the paper's order: by size, then lexicographic. Up to 12 classes."""
@@ -60,19 +49,10 @@ class CandidateSetTransition(Transition):
         sizes = self.set_sizes()
         return [frozenset(s) for j in sizes for s in combinations(range(K), j)]
 
-    def set_sizes(self) -> list[int]:
-        """The sizes that candidate sets can have."""
-        return list(range(1, self.num_classes + 1))
-
     @property
     def weak_labels(self) -> list[Any]:
         """The candidate sets, in the order of the rows of `matrix()`."""
         return self.candidate_sets()
-
-    def matrix(self) -> FloatArray:
-        """T by enumeration of the candidate sets (at most 12 classes)."""
-        masks = checks.masks_of_sets(self.candidate_sets(), self.num_classes)
-        return masks * np.exp(self.log_weight[masks.sum(axis=1)])[:, None]
 
     def row_index(self, labels: Tensor) -> Tensor:
         """The row of `matrix()` that belongs to each mask (at most 12 classes)."""
@@ -91,6 +71,64 @@ class CandidateSetTransition(Transition):
         if isinstance(labels, SoftLabels):
             return labels.of(self, device)
         return checks.mask_labels(labels, self.num_classes, device=device, validate=validate)
+
+    def place(self, labels: Tensor) -> Tensor:
+        """The row, or beyond 12 classes the size of the set among those that are possible."""
+        if self.num_classes <= ENUMERATION_LIMIT:
+            return self.row_index(labels)
+        sizes = torch.as_tensor(self.set_sizes(), device=labels.device)
+        return torch.searchsorted(sizes, labels.sum(-1))
+
+    @property
+    def listed(self) -> bool:
+        """Up to 12 classes."""
+        return self.num_classes <= ENUMERATION_LIMIT
+
+    def wrong_label(self, label: int) -> str:
+        """Of a mask by its size."""
+        if label == 0:
+            return "non-empty candidate sets, got an empty one"
+        return f"candidate sets of {_only(self.set_sizes())} classes, got one of {label}"
+
+    def with_whole(self, tables: dict[str, FloatArray], needs: Needs) -> dict[str, FloatArray]:
+        """Where rows are to be found, their numbers are made now, not while a call is traced."""
+        if needs == "all":
+            _ = self._row_of_bits
+        return super().with_whole(tables, needs)
+
+    def per_label(self, per_size: FloatArray) -> FloatArray:
+        """One value per set size, spread over the labels; as it is beyond 12 classes, where labels cannot be listed."""
+        if self.num_classes > ENUMERATION_LIMIT:
+            return per_size
+        by_size = dict(zip(self.set_sizes(), per_size, strict=True))
+        return np.array([by_size[len(s)] for s in self.candidate_sets()])
+
+
+class CandidateSetTransition(SetTransition):
+    """Labels are candidate sets S that contain the true class; P(S | z) = g(|S|) for z in S.
+
+    Partial labels and multiple complementary labels are of this kind. A label is a boolean mask (K,),
+    True = still possible. By symmetry only the size of S matters, so nothing enumerates the 2^K sets.
+
+    `log_weight[j]` is log g(j), j = 0 .. K, with sum_j C(K-1, j-1) g(j) = 1.
+    """
+
+    def __init__(self, log_weight: FloatArray, name: str, num_weak_labels: int) -> None:
+        self.num_classes = len(log_weight) - 1
+        self.log_weight = log_weight
+        self.name = name
+        self.num_weak_labels = num_weak_labels
+
+    @cached_property
+    def size_probability(self) -> FloatArray:
+        """P(|S| = j), j = 0 .. K: the same for every class."""
+        out = np.exp(self.log_weight + log_binomial(self.num_classes - 1, np.arange(-1, self.num_classes)))
+        return out / out.sum()
+
+    def matrix(self) -> FloatArray:
+        """T by enumeration of the candidate sets (at most 12 classes)."""
+        masks = checks.masks_of_sets(self.candidate_sets(), self.num_classes)
+        return masks * np.exp(self.log_weight[masks.sum(axis=1)])[:, None]
 
     def draw(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
         """A label for each class."""
@@ -156,10 +194,7 @@ class CandidateSetTransition(Transition):
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """log g by set size."""
-        out = self.with_whole({"log_weight": self.log_weight}, needs)
-        if "T" in out:
-            _ = self._row_of_bits  # made now, not while a call is traced
-        return out
+        return self.with_whole({"log_weight": self.log_weight}, needs)
 
     def rows(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Rows:
         """g inside of the set."""
@@ -173,24 +208,6 @@ class CandidateSetTransition(Transition):
     def log_row_maxima(self) -> FloatArray:
         """log g(|S|), by label up to 12 classes, by set size beyond."""
         return self.per_label(self.log_weight[self.set_sizes()])
-
-    def place(self, labels: Tensor) -> Tensor:
-        """The row, or beyond 12 classes the size of the set among those that are possible."""
-        if self.num_classes <= ENUMERATION_LIMIT:
-            return self.row_index(labels)
-        sizes = torch.as_tensor(self.set_sizes(), device=labels.device)
-        return torch.searchsorted(sizes, labels.sum(-1))
-
-    @property
-    def listed(self) -> bool:
-        """Up to 12 classes."""
-        return self.num_classes <= ENUMERATION_LIMIT
-
-    def wrong_label(self, label: int) -> str:
-        """Of a mask by its size."""
-        if label == 0:
-            return "non-empty candidate sets, got an empty one"
-        return f"candidate sets of {_only(self.set_sizes())} classes, got one of {label}"
 
     def score_bounds(self, score: Any) -> FloatArray:
         """Bounds depend on the set's size alone, if the score treats labels alike.
@@ -208,13 +225,6 @@ class CandidateSetTransition(Transition):
         gram = self.gram()
         a, b = gram[0, 0] - gram[0, 1], gram[0, 1]
         return self.per_label(score.set_bounds(np.exp(self.log_weight[j]), j, self.num_classes, a, b))
-
-    def per_label(self, per_size: FloatArray) -> FloatArray:
-        """One value per set size, spread over the labels; as it is beyond 12 classes, where labels cannot be listed."""
-        if self.num_classes > ENUMERATION_LIMIT:
-            return per_size
-        by_size = dict(zip(self.set_sizes(), per_size, strict=True))
-        return np.array([by_size[len(s)] for s in self.candidate_sets()])
 
 
 def _only(sizes: list[int]) -> int:

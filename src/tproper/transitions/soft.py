@@ -154,14 +154,13 @@ class SoftLabels:
 
     def of(self, transition: Transition, device: torch.device | None = None) -> Tensor:
         """The shares (n, M) or (n, m, M) as `transition` takes them: what its `encode` returns."""
-        sizes = transition.answer_sizes
-        want = (transition.num_weak_labels,) if sizes is None else (len(sizes), max(sizes))
+        want = transition.share_shape
         if self.tensor.shape[-len(want) :] != want or self.tensor.ndim <= len(want):
             raise InputError(
                 f"labels: expected shares (n, {', '.join(map(str, want))}) for {transition.name}, "
                 f"got shape {self.shape}"
             )
-        if sizes is not None:
+        if len(want) > 1:
             return transition.spoken(self.tensor.to(device=device))
         # names of classes are the estimator's to match: T itself knows those of its rows
         own = transition.weak_labels if self.names is not None else []

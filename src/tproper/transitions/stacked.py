@@ -73,24 +73,9 @@ class StackedTransition(DenseTransition):
         source = np.searchsorted(self.offsets, rows, side="right") - 1
         return np.stack([source, rows - self.offsets[source]], axis=-1)
 
-    @property
-    def estimated(self) -> bool:
-        """Whether that of a source was."""
-        return any(t.estimated for t in self.sources)
-
     def draws_of_posterior(self, count: int, seed: int | np.random.SeedSequence = 0) -> FloatArray | None:
         """Draws of the sources, one below the other."""
         parts = drawn_parts(self.sources, count, seed)
         if parts is None:
             return None
         return np.concatenate([w * T for w, T in zip(self.weights, parts, strict=True)], axis=1)
-
-
-def is_estimated(transition: Transition) -> bool:
-    """Whether T, or that of a source or an annotator, was estimated: whether there are `posterior_draws`."""
-    return transition.estimated
-
-
-def posterior_draws(transition: Transition, count: int, seed: int | np.random.SeedSequence = 0) -> FloatArray | None:
-    """Posterior draws (S, M, K) of an estimated T: `Transition.draws_of_posterior`. None for a given T."""
-    return transition.draws_of_posterior(count, seed)

@@ -206,8 +206,8 @@ def _checked(loss: Any, scores: Tensor, labels: Labels) -> tuple[Tensor, Tensor 
         _faults[loss] = _Fault(device)
         return encoded, None
     fault.check(loss)
-    binary = not T.per_class_labels or labels.dtype == torch.bool
-    return T.encode(labels, device, not binary), fault.memory
+    numbers = T.label_dtype == torch.bool and labels.dtype != torch.bool  # not checked there
+    return T.encode(labels, device, numbers), fault.memory
 
 
 def call(loss: Any, scores: Tensor, labels: Labels, weights: Any, reduction: str, dtype: torch.dtype) -> Tensor:
