@@ -220,7 +220,7 @@ class _Problem:
         held = [self]  # scipy leaves rings of objects behind, which must not keep the data until they are swept up
         end = minimize(lambda x: held[0](x), first, jac=True, method="L-BFGS-B", callback=note, options=options)
         held.clear()
-        del end["hess_inv"]
+        end.hess_inv = None  # two tables of coefficients for every step remembered
         end.history, end.known = history, known
         return end
 
