@@ -40,7 +40,7 @@ def hit(number):
             file.write(f"{number}\\t{test}\\n")
     return True
 '''
-MOST_TESTS = 40  # of those that reach a place; the quickest
+ENOUGH = 90.0  # seconds of tests for one fault, the quickest of each file in turn
 PASSED = re.compile(r"^\[gw\d+\] \[ *\d+%\] PASSED (.*?)\s*$")
 SWAPS: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -211,6 +211,7 @@ def reached(mutants: list[dict], tests: list[str], jobs: int, tree_path: Path) -
         raise SystemExit(f"mutate: the run of the tests ended with {run.returncode}\n{said}")
     seconds: dict[str, float] = {}
     passed = {match[1] for match in map(PASSED.match, run.stdout.splitlines()) if match}
+    (WORK / "unjudging.txt").write_text("\n".join(re.findall(r"^(?:FAILED|ERROR) .*$", run.stdout, re.MULTILINE)))
     print(run.stdout.splitlines()[-1], flush=True)
     for line in run.stdout.splitlines():
         part = line.split(maxsplit=2)
@@ -223,7 +224,23 @@ def reached(mutants: list[dict], tests: list[str], jobs: int, tree_path: Path) -
             out.setdefault(int(number), []).append(test)
     for file in by_file:
         shutil.copy(ROOT / file, tree_path / file)
-    return {n: sorted(set(tests), key=lambda t: seconds.get(t, 0.0))[:MOST_TESTS] for n, tests in out.items()}
+    return {n: chosen(sorted(set(tests), key=lambda t: seconds.get(t, 0.0)), seconds) for n, tests in out.items()}
+
+
+def chosen(tests: list[str], seconds: dict[str, float]) -> list[str]:
+    """Of tests in the order of their time: the quickest of each file, then the second of each, until it is enough."""
+    files: dict[str, int] = {}
+    turn = {}
+    for test in tests:
+        file = test.partition("::")[0]
+        turn[test] = files[file] = files.get(file, -1) + 1
+    out, spent = [], 0.0
+    for test in sorted(tests, key=lambda t: (turn[t], seconds.get(t, 0.0))):
+        spent += seconds.get(test, 0.0)
+        if out and spent > ENOUGH:
+            break
+        out.append(test)
+    return out
 
 
 def tried(mutant: dict, tests: list[str], limit: float, trees: queue.Queue[Path]) -> dict:
@@ -244,7 +261,7 @@ def tried(mutant: dict, tests: list[str], limit: float, trees: queue.Queue[Path]
     try:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
         code = subprocess.run(command, cwd=tree, env=environment(tree), capture_output=True, timeout=limit).returncode
-        verdict = "survived" if code == 0 else "killed" if code == 1 else f"pytest ended with {code}"
+        verdict = "survived" if code == 0 else "killed"  # also where the tests cannot even be collected
     except subprocess.TimeoutExpired:
         verdict = "too slow"  # an endless loop, or a machine that is busy: tried again by the next call
     finally:

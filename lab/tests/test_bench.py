@@ -13,7 +13,8 @@ import torch
 from test_commands import records, run_here, start, wait_for
 
 import tproper as tp
-from tproper_lab import comparing, figures, leaderboard, real_labels
+import tproper_lab as lab
+from tproper_lab import comparing, figures, label_files, leaderboard, real_labels
 from tproper_lab.comparing import (
     Budget,
     as_stored,
@@ -51,6 +52,20 @@ def undisturbed(tmp_path_factory):
     done = run_here("bench", *SMALL, "--out", folder)
     assert done.exit_code == 0, done.output
     return folder
+
+
+def test_counts_of_people_are_scored_to_the_end(tmp_path, monkeypatch):
+    counts = np.random.default_rng(0).integers(1, 9, (360, 10))
+    monkeypatch.setattr(lab, "cifar10h_counts", lambda folder: label_files.cifar10h_counts(folder, {}))
+    np.save(tmp_path / "cifar10h-counts.npy", counts)
+    done = run_here("bench", *SMALL, "--soft", tmp_path, "--out", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    reported = [r for r in records(tmp_path / "run") if r["seed"] < SEARCH_SEED]
+    entropies = [r["selections"]["weak"]["raw"]["soft_log_loss"] for r in reported]
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    least = -(shares * np.log(shares)).sum(axis=1).mean()  # the entropy of the people's own answers
+    assert len(entropies) == 4
+    assert min(entropies) > least
 
 
 def same(found, expected):
@@ -365,10 +380,11 @@ def test_a_proper_bounded_leader_is_said_and_so_is_one_that_is_not():
     records = [*made("forward", [0.70, 0.72]), *made("nn", [0.80, 0.80], log_losses=[0.9, 0.9])]
     (table,) = board(records)
     assert (
-        "By accuracy, epoch by weak labels, BC + NN leads (80.00 ± 0.00), which is not certified proper and bounded; "
+        "By accuracy, epoch chosen by weak labels, BC + NN leads (80.00 ± 0.00), "
+        "which is not certified proper and bounded; "
         "the best that is, forward log, is 9.00 ± 1.00 behind, which is within the scatter of trials." in table.note
     )
-    assert "By calibrated log loss, epoch by weak labels, forward log leads (0.290 ± 0.010)" in table.note
+    assert "By calibrated log loss, epoch chosen by weak labels, forward log leads (0.290 ± 0.010)" in table.note
     assert [row[0] for row in table.rows] == ["BC + NN", "", "forward log", ""]
     assert table.rows[0][3] == "80.00 ± 0.00"
     assert table.rows[2][-1] == "proper, bounded (exact)"

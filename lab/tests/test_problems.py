@@ -16,7 +16,7 @@ from tproper_lab import methods, problems, runner
 from tproper_lab.choosing import WeakRisk, compare
 from tproper_lab.engine import Pixels, Stack
 from tproper_lab.objectives import KERNEL, StackObjective, kernel_settings
-from tproper_lab.problems import Problem, drawn_problem, given_problem, labels_digest, read_labels, resolve
+from tproper_lab.problems import Problem, _check_told, drawn_problem, given_problem, labels_digest, read_labels, resolve
 from tproper_lab.protocol import Protocol, Trial, TrialConfig
 from tproper_lab.records import check_record
 from tproper_lab.runner import Runner, Stop
@@ -411,3 +411,9 @@ def test_an_objective_without_reconstruction_still_trains_forward():
     risk, slope, _ = objective.with_gradient(torch.randn(1, 5, 4), torch.zeros(1, 5, dtype=torch.int64))
     assert torch.isfinite(risk).all()
     assert torch.isfinite(slope).all()
+
+
+def test_a_told_t_with_fewer_labels_is_refused():
+    with pytest.raises(tp.InputError, match="label 2 is impossible"):
+        _check_told(tp.identity(3), tp.coarse_labels([[0, 1], [2]]))
+    _check_told(tp.coarse_labels([[0, 1], [2]]), tp.identity(3))  # every label that is drawn is possible

@@ -40,7 +40,7 @@ from ..losses import (
     weighted,
 )
 from ..potentials import BayesRisk, Potential, Squeezed
-from ..transitions import Kinds, Reconstruction, Transition, reconstruct
+from ..transitions import Kinds, Reconstruction, Transition, read_transition, reconstruct
 from .probing import probe_callable, strictness, violates_convexity
 
 MOST_ASKED = 100  # kinds of labels among which the steepest fall is sought
@@ -171,7 +171,7 @@ def _rounded(d: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def certify(
-    loss: WeakLabelLoss | Callable[[Tensor], Tensor], transition: Transition | None = None, seed: int = 0
+    loss: WeakLabelLoss | Callable[[Tensor], Tensor], transition: Transition | str | None = None, seed: int = 0
 ) -> Certificate:
     """Decide whether a loss is proper and bounded from below: the same answer as that of ``loss.certify()``.
 
@@ -209,9 +209,9 @@ def certify(
         return out
     if not callable(loss):
         raise InputError(f"loss: expected a tproper loss or a callable on probabilities, got {type(loss).__name__}")
-    if not isinstance(transition, Transition):
+    if transition is None:
         raise InputError("transition: expected the Transition that the callable loss is for, got none")
-    return _certify_callable(loss, transition, seed)
+    return _certify_callable(loss, read_transition(transition), seed)
 
 
 @certificate_of.register
@@ -544,7 +544,7 @@ def _certify_callable(loss: Callable[[Tensor], Tensor], transition: Transition, 
     )
 
 
-def critical_k(transition: Transition, reconstruction: str | Reconstruction = "auto") -> FloatArray:
+def critical_k(transition: Transition | str, reconstruction: str | Reconstruction = "auto") -> FloatArray:
     """The smallest k, for each weak label, at which squeezing cross entropy with alpha = 1 is bounded from below.
 
     ``k*(r) = min over p in the simplex of max(r - p) - min(r - p)`` at the target r = R e_y; in closed form
@@ -568,7 +568,7 @@ def critical_k(transition: Transition, reconstruction: str | Reconstruction = "a
     >>> tp.critical_k(tp.complementary(4)).round(6)  # K (K - 2) / (K - 1)
     array([2.666667, 2.666667, 2.666667, 2.666667])
     """
-    R = reconstruct(transition, reconstruction)
+    R = reconstruct(read_transition(transition), reconstruction)
     kinds = R.kinds()
     return kinds.spread(critical_k_of(kinds.all()))
 
@@ -628,7 +628,7 @@ class Decomposition(ByValue):
 
 def decompose(
     loss_table: ArrayLike | Tensor | Callable[[Tensor], Tensor],
-    transition: Transition,
+    transition: Transition | str,
     reconstruction: str | Reconstruction = "auto",
     points: ArrayLike | Tensor | None = None,
 ) -> Decomposition:
@@ -663,6 +663,7 @@ def decompose(
     >>> bool(abs(parts.delta).max() < 1e-12)  # T is square: nothing is left over
     True
     """
+    transition = read_transition(transition)
     R = reconstruct(transition, reconstruction)
     q = None if points is None else checks.rows(points, "points")
     if callable(loss_table) and not isinstance(loss_table, Tensor):

@@ -23,8 +23,8 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, count_text
 from ..errors import InputError
-from ..metrics import probabilities_of, read_labels
-from ..transitions import SoftLabels, Transition
+from ..metrics import probabilities_of, read_labels, width_of
+from ..transitions import SoftLabels, Transition, read_transition
 from .agreement import pair_fits, total_agreement
 from .arguments import feature_matrix
 from .groups import Group, make_groups
@@ -144,7 +144,7 @@ class TransitionCheck:
 
 def check_transition(
     labels: Labels,
-    transition: Transition,
+    transition: Transition | str,
     probabilities: ArrayLike | Tensor | None = None,
     *,
     X: Any = None,
@@ -198,6 +198,7 @@ def check_transition(
     seed = checks.integer(random_state, "random_state", 0)
     if isinstance(labels, SoftLabels):
         checks.array(labels, "labels")  # which refuses them: these are tests of counts
+    transition = read_transition(transition, None if probabilities is None else width_of(probabilities))
     read = read_labels(transition, labels)
     if _too_large(transition):
         n = len(read)
@@ -328,7 +329,7 @@ def _bonferroni(tests: Sequence[TransitionTest]) -> float:
 
 
 def _too_large(transition: Transition) -> bool:
-    if not isinstance(transition, Transition) or transition.separate:
+    if transition.separate:
         return False
     K, M = transition.num_classes, transition.num_weak_labels
     return K > MOST_CLASSES or (transition.size_probability is None and M * K > 4000 * MOST_CLASSES)

@@ -47,6 +47,7 @@ from ..transitions import (
     Transition,
     hard_labels,
     identity,
+    read_transition,
 )
 from .arguments import feature_matrix
 from .guessing import guesses_by_features
@@ -178,7 +179,7 @@ def _named(which: Any) -> str:
 
 def weak_prevalence(
     labels: Labels,
-    transition: Transition | None = None,
+    transition: Transition | str | None = None,
     *,
     true: ArrayLike | None = None,
     X: Any = None,
@@ -238,8 +239,7 @@ def weak_prevalence(
         raise TypeError(f"weak_prevalence() got an unexpected keyword argument {min(renamed)!r}{hint}")
     if transition is None and true is None:
         raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
-    if transition is not None and not isinstance(transition, Transition):
-        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+    transition = None if transition is None else read_transition(transition, num_classes)
     if X is not None and true is None:
         raise InputError("X: expected it beside true=, whose rows it learns from, got no true=")
     if sample_weight is not None and true is None:

@@ -30,12 +30,14 @@ from ..metrics import (
     weak_accuracy,
     weak_brier,
     weak_log_loss,
+    width_of,
 )
 from ..transitions import (
     AnnotatorTransition,
     Encoded,
     Reconstruction,
     Transition,
+    read_transition,
     space_of,
 )
 
@@ -102,7 +104,7 @@ def sensitivity(
     score: str,
     labels: Labels,
     predictions: ArrayLike | Tensor,
-    transition: Transition,
+    transition: Transition | str,
     moves: Sequence[float] = MOVES,
     *,
     classes: Sequence[Any] | None = None,
@@ -148,6 +150,7 @@ def sensitivity(
     steps = [checks.real(m, "moves", 0, 1, low_open=True) for m in moves]
     if not steps:
         raise InputError("moves: expected at least one number in (0, 1], got none")
+    transition = read_transition(transition, width_of(predictions, "predictions"))
     base = SCORES[score](labels, predictions, transition)
     if classes is not None and len(classes) != transition.num_classes:
         raise InputError(f"classes: expected the names of {transition.num_classes} classes, got {len(classes)}")

@@ -19,8 +19,8 @@ from torch import Tensor
 from .._core import FloatArray, Labels, NotReconstructibleError, checks
 from ..errors import InputError
 from ..estimation import Sensitivity, TransitionCheck, check_transition, feature_matrix, sensitivities
-from ..metrics import Calibration, Score, probabilities_of, read_labels, restrict
-from ..transitions import Encoded, Reconstruction, Transition, identity
+from ..metrics import Calibration, Score, probabilities_of, read_labels, restrict, width_of
+from ..transitions import Encoded, Reconstruction, Transition, identity, read_transition
 from .bounds import LIMITS, Bounds, bounds_without, reconstruction_of
 from .legend import Legend
 from .streamed import NAMES, UNSCORABLE, Coded, Scores, StreamedScores, scores_of
@@ -239,7 +239,7 @@ def _cell(score: Score | Calibration) -> str:
 def evaluate(
     probabilities: ArrayLike | Tensor,
     labels: Labels,
-    transition: Transition,
+    transition: Transition | str,
     *,
     true: ArrayLike | None = None,
     groups: ArrayLike | None = None,
@@ -281,8 +281,7 @@ def evaluate(
     >>> bool(low < found.clean["accuracy"].value < high)
     True
     """
-    if not isinstance(transition, Transition):
-        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+    transition = read_transition(transition, width_of(probabilities))
     read = read_labels(transition, labels)
     y, n, given = read.labels.numpy(), len(read), read.given
     p = probabilities_of(probabilities, transition.num_classes, n, space=read.space).numpy()

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from .._core import FloatArray, Labels, as_tensors, checks, tracing
 from ..errors import InputError
-from ..transitions import SoftLabels, Tables, Transition, is_soft, pieces
+from ..transitions import SoftLabels, Tables, Transition, is_soft, pieces, read_transition
 from .bounds import Bounds, stated
 from .given import given_transitions
 from .kernels import cpu, dispatch
@@ -106,11 +106,10 @@ class WeakLabelLoss(nn.Module, ABC):
     _backend: Backend = "auto"
 
     def __init__(
-        self, transition: Transition, reduction: Reduction, validate: bool, ignore_index: int | None = None
+        self, transition: Transition | str, reduction: Reduction, validate: bool, ignore_index: int | None = None
     ) -> None:
         super().__init__()
-        if not isinstance(transition, Transition):
-            raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+        transition = read_transition(transition)
         checks.choice(reduction, "reduction", ("none", "mean", "sum"))
         self.transition = transition
         self.reduction: Reduction = reduction

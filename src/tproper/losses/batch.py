@@ -23,14 +23,15 @@ class BatchRiskLoss(WeakLabelLoss):
 
     def __init__(
         self,
-        transition: Transition,
+        transition: Transition | str,
+        *,
         reconstruction: str | Reconstruction = "auto",
         validate: bool = True,
         ignore_index: int | None = None,
     ) -> None:
         super().__init__(transition, "mean", validate, ignore_index)
         self.potential = LogSumExp()
-        self.reconstruction = reconstruct(transition, reconstruction)
+        self.reconstruction = reconstruct(self.transition, reconstruction)
         self._register(self._made_tables())
 
     def _made_tables(self) -> dict[str, FloatArray]:
@@ -88,7 +89,7 @@ class GradientAscentLoss(BatchRiskLoss):
 
     Parameters
     ----------
-    transition : Transition
+    transition : Transition or text
         T.
     reconstruction : str or Reconstruction
         R, or how to choose it.
@@ -118,7 +119,7 @@ class NonNegativeLoss(BatchRiskLoss):
 
     Parameters
     ----------
-    transition : Transition
+    transition : Transition or text
         T.
     reconstruction : str or Reconstruction
         R, or how to choose it.

@@ -29,7 +29,7 @@ class ForwardLoss(WeakLabelLoss):
 
     Parameters
     ----------
-    transition : Transition
+    transition : Transition or text
         T.
     reduction : "mean", "sum" or "none"
         How the losses of a batch become one number.
@@ -55,10 +55,10 @@ class ForwardLoss(WeakLabelLoss):
 
     def __init__(
         self,
-        transition: Transition,
+        transition: Transition | str,
         reduction: Reduction = "mean",
-        validate: bool = True,
         *,
+        validate: bool = True,
         score: str | Potential | Score = "log",
         link: Potential | None = None,
         ignore_index: int | None = None,
@@ -70,9 +70,9 @@ class ForwardLoss(WeakLabelLoss):
         if link is not None and not (link.strictly_proper and link.differentiable):
             raise InputError(f"link: expected a potential whose link reaches every p, got {link.name}")
         self.link = None if type(link) is LogSumExp else link
-        if transition.separate and not isinstance(self.score, LogScore):
+        if self.transition.separate and not isinstance(self.score, LogScore):
             raise InputError(
-                f"score: expected 'log' for {transition.name}, whose rows of answers may be incomplete, "
+                f"score: expected 'log' for {self.transition.name}, whose rows of answers may be incomplete, "
                 f"got {self.score.name!r}"
             )
         self._register(self._made_tables())

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .._core import FloatArray, checks
 from ..errors import InputError
-from ..transitions import Reconstruction, Transition, reconstruct
+from ..transitions import Reconstruction, Transition, read_transition, reconstruct
 from .base import Reduction, WeakLabelLoss
 from .given import targets_of
 
@@ -31,7 +31,7 @@ class ForwardBackwardLoss(WeakLabelLoss):
 
     Parameters
     ----------
-    transition : Transition
+    transition : Transition or text
         T.
     middle : float, Transition or (d, K) array
         F. A number s from 0 to 1 goes from backward to forward: ``F = s T + (1 - s) I`` where T is square, and
@@ -69,16 +69,17 @@ class ForwardBackwardLoss(WeakLabelLoss):
 
     def __init__(
         self,
-        transition: Transition,
-        middle: float | Transition | ArrayLike = HALF,
+        transition: Transition | str,
+        middle: float | Transition | str | ArrayLike = HALF,
+        *,
         reconstruction: str | Reconstruction = "auto",
         reduction: Reduction = "mean",
         validate: bool = True,
         ignore_index: int | None = None,
     ) -> None:
         super().__init__(transition, reduction, validate, ignore_index)
-        self.reconstruction = reconstruct(transition, reconstruction)
-        self.middle = _middle(middle, transition)  # (d, K)
+        self.reconstruction = reconstruct(self.transition, reconstruction)
+        self.middle = _middle(middle, self.transition)  # (d, K)
         self.share = float(middle) if isinstance(middle, (int, float)) else None
         self._register(self._made_tables())
 
@@ -146,8 +147,13 @@ class ForwardBackwardLoss(WeakLabelLoss):
 
 
 def _middle(given: Any, transition: Transition) -> FloatArray:
-    if isinstance(given, Transition):
-        given = given.matrix()
+    if isinstance(given, (str, Transition)):
+        try:
+            given = read_transition(given, transition.num_classes).matrix()
+        except InputError as error:
+            raise InputError(
+                f"middle: expected a number from 0 to 1, a matrix or a transition, got {checks.short(given)}; {error}"
+            ) from None
     if isinstance(given, (int, float)) and not isinstance(given, bool):
         s, K = checks.real(given, "middle", 0, 1), transition.num_classes
         T, one = s * transition.matrix(), (1 - s) * np.eye(K)

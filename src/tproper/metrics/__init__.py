@@ -1,6 +1,6 @@
 """Scores from weak labels alone, with standard errors and intervals; calibration; the same from clean labels.
 
-Imports from `certificates` and the rooms above it.
+Imports from `certificates` and the packages above it.
 """
 
 from .balanced import weak_balanced_accuracy
@@ -12,7 +12,7 @@ from .classes import A_CROWD
 from .clean_scores import Reliability, clean_scores, reliability
 from .conformal import PredictionSets, conformal
 from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_covariance
-from .inputs import ReadLabels, Sample, encoded, predictions_of, probabilities_of, read_labels, weights_of
+from .inputs import ReadLabels, Sample, encoded, predictions_of, probabilities_of, read_labels, weights_of, width_of
 from .known import Known, known_classes
 from .paired import PairedTest, paired_test
 from .score import UNINFORMATIVE, Score, restrict, score_of
@@ -70,4 +70,5 @@ __all__ = [
     "weak_log_loss",
     "weak_scorer",
     "weights_of",
+    "width_of",
 ]

@@ -11,10 +11,9 @@ from scipy.special import ndtr
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks
-from ..errors import InputError
 from ..transitions import Reconstruction, Transition
 from . import united
-from .inputs import Sample
+from .inputs import Sample, given_transition
 from .score import Score, says_nothing, score_of
 from .statistics import Z95, Reweigher, Values
 from .values import halfway, one_hot
@@ -28,7 +27,7 @@ ADVICE = "for a ratio; pass the class proportions as prior if they are known"
 def weak_balanced_accuracy(
     labels: Labels,
     predictions: ArrayLike | Tensor,
-    transition: Transition | None,
+    transition: Transition | str | None,
     *,
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
@@ -84,8 +83,7 @@ def weak_balanced_accuracy(
     """
     if true is not None:
         return united.balanced(united.Rows.read(labels, true, transition, sample_weight, groups), predictions)
-    if transition is None:
-        raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
+    transition = given_transition(transition)
     sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     return _balanced(sample, sample.predictions(predictions), prior).noted(transition.caution)
 

@@ -18,11 +18,11 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks
 from ..errors import InputError
-from ..transitions import Reconstruction, Transition
+from ..transitions import Reconstruction, Transition, read_transition
 from .binned import BinnedErrors
 from .classwise import classwise_calibration
 from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_covariance
-from .inputs import Sample
+from .inputs import Sample, width_of
 from .score import score_of
 from .statistics import Z95, Reweigher, estimate, moment_slope
 from .values import halfway, one_hot
@@ -39,7 +39,7 @@ def worthwhile_bins(worth: float) -> int:
 def weak_calibration(
     labels: Labels,
     probabilities: ArrayLike | Tensor,
-    transition: Transition,
+    transition: Transition | str,
     *,
     bins: int | str | ArrayLike = "auto",
     strategy: Literal["quantile", "uniform"] = "quantile",
@@ -86,6 +86,7 @@ def weak_calibration(
     >>> round(abs(curve.overconfidence.value), 6)
     0.0
     """
+    transition = read_transition(transition, width_of(probabilities))
     sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     q = sample.probabilities(probabilities)
     checks.choice(strategy, "strategy", ("quantile", "uniform"))

@@ -34,8 +34,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks
-from ..transitions import Reconstruction, Transition
-from .inputs import Sample, probabilities_of
+from ..transitions import Reconstruction, Transition, read_transition
+from .inputs import Sample, probabilities_of, width_of
 from .score import Score, score_of
 
 STEPS, COARSE = 2000, 160  # thresholds that are looked at, and those whose errors are
@@ -117,7 +117,7 @@ class PredictionSets:
 def conformal(
     probabilities: ArrayLike | Tensor,
     labels: Labels,
-    transition: Transition,
+    transition: Transition | str,
     level: float = 0.9,
     *,
     reconstruction: str | Reconstruction = "auto",
@@ -159,6 +159,7 @@ def conformal(
     True
     """
     level = checks.real(level, "level", 0, 1, low_open=True, high_open=True)
+    transition = read_transition(transition, width_of(probabilities))
     sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     q = sample.probabilities(probabilities)
     grid = _grid(q)

@@ -21,6 +21,7 @@ from ..transitions import (
     columns_in_order,
     is_index,
     is_soft,
+    read_transition,
     soft_silent,
     sorted_names,
     space_for,
@@ -140,10 +141,21 @@ class ReadLabels:
         return np.flatnonzero(~self.missing)
 
 
+def given_transition(transition: Transition | str | None, num_classes: int | None = None) -> Transition:
+    """T, which may be left out only where some classes are known."""
+    if transition is None:
+        raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
+    return read_transition(transition, num_classes)
+
+
+def width_of(probabilities: ArrayLike | Tensor, argument: str = "probabilities") -> int | None:
+    """How many columns there are, where there are columns."""
+    shape = checks.array(probabilities, argument).shape
+    return shape[1] if len(shape) == 2 else None
+
+
 def read_labels(transition: Transition, labels: Labels, argument: str = "labels") -> ReadLabels:
     """Weak labels of n examples as people have them, on the CPU: names or rows of T, masks, answers; and gaps."""
-    if not isinstance(transition, Transition):
-        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
     space = space_for(labels, transition, argument)
     y, missing = space.read(labels, argument)
     if isinstance(labels, SoftLabels) and y.ndim != 1 + len(transition.share_shape):

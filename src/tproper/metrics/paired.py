@@ -14,7 +14,7 @@ from .._core import Labels, checks
 from ..errors import InputError
 from ..transitions import Reconstruction, Transition
 from . import united
-from .inputs import Sample
+from .inputs import Sample, given_transition, width_of
 from .score import Score, says_nothing, within
 from .statistics import Estimate, Values
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
@@ -79,7 +79,7 @@ def paired_test(
     labels: Labels,
     a: ArrayLike | Tensor,
     b: ArrayLike | Tensor,
-    transition: Transition | None,
+    transition: Transition | str | None,
     score: ScoreName = "log_loss",
     *,
     reconstruction: str | Reconstruction = "auto",
@@ -125,13 +125,11 @@ def paired_test(
     """
     checks.choice(score, "score", ("accuracy", "log_loss", "brier"))
     if true is not None:
-        shapes = [checks.array(x, name).shape for x, name in ((a, "a"), (b, "b"))]
-        K = next((shape[1] for shape in shapes if len(shape) == 2), None)
+        K = width_of(a, "a") or width_of(b, "b")
         rows = united.Rows.read(labels, true, transition, sample_weight, groups, K)
         found, said = united.difference(rows, score, a, b)
         return _verdict(found, score, len(rows.true), rows.K).noted(said)
-    if transition is None:
-        raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
+    transition = given_transition(transition, width_of(a, "a") or width_of(b, "b"))
     sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     (values_a, posterior_a), (values_b, posterior_b) = (
         _one_model(sample, score, given, name) for name, given in (("a", a), ("b", b))

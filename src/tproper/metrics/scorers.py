@@ -22,10 +22,11 @@ from ..transitions import (
     is_index,
     item,
     key,
+    read_transition,
     treats_alike,
 )
 from .balanced import weak_balanced_accuracy
-from .inputs import probabilities_of, read_labels, weights_of
+from .inputs import probabilities_of, read_labels, weights_of, width_of
 from .weak import weak_accuracy, weak_brier
 
 NAMES = ("accuracy", "balanced_accuracy", "log_loss", "brier", "neg_log_loss", "neg_brier")
@@ -34,7 +35,7 @@ NAMES = ("accuracy", "balanced_accuracy", "log_loss", "brier", "neg_log_loss", "
 def forward_risk(
     labels: Labels,
     probabilities: ArrayLike | Tensor,
-    transition: Transition,
+    transition: Transition | str,
     sample_weight: ArrayLike | None = None,
 ) -> float:
     """``-mean log (T q_i)_{y_i}``: the log loss of the weak labels themselves.
@@ -43,8 +44,7 @@ def forward_risk(
     least 0 and at most ``-log`` of the smallest entry of T where T has no zeros, whatever the model says. It ranks
     models; it does not estimate the log loss of the classes; `weak_log_loss` does. T need not be invertible.
     """
-    if not isinstance(transition, Transition):
-        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+    transition = read_transition(transition, width_of(probabilities))
     read = read_labels(transition, labels)
     y, q = read.labels, probabilities_of(probabilities, transition.num_classes, len(read), space=read.space)
     w = weights_of(sample_weight, len(y))
@@ -153,7 +153,7 @@ def _are_numbers(classes: list[Any], K: int) -> bool:
 
 def weak_scorer(
     name: str,
-    transition: Transition | None = None,
+    transition: Transition | str | None = None,
     *,
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
@@ -194,6 +194,5 @@ def weak_scorer(
     (2,)
     """
     checks.choice(name, "name", NAMES)
-    if transition is not None and not isinstance(transition, Transition):
-        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
-    return WeakScorer(name, transition, reconstruction, prior)
+    T = None if transition is None else read_transition(transition)
+    return WeakScorer(name, T, reconstruction, prior)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks, group_codes, warn
 from ..errors import InputError
-from ..transitions import Encoded, LabelSpace, Transition
+from ..transitions import Encoded, LabelSpace, Transition, read_transition
 from .checked import CheckedRows, IntArray, Result, SelectionWarning
 from .inputs import Sample, predictions_of, probabilities_of, weights_of
 from .known import known_classes
@@ -60,14 +60,13 @@ class Rows:
         cls,
         labels: Labels,
         true: Any,
-        transition: Transition | None,
+        transition: Transition | str | None,
         sample_weight: ArrayLike | None,
         groups: Any,
         K: int | None = None,
     ) -> Rows:
         """Rows of weight 0 keep their place; they count for nothing."""
-        if transition is not None and not isinstance(transition, Transition):
-            raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+        transition = None if transition is None else read_transition(transition, K)
         known = known_classes(labels, true, transition)
         n = len(known.true)
         if not (known.true >= 0).any():

@@ -21,35 +21,21 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import Labels, NotReconstructibleError, checks, group_codes
+from .._core import Labels, NotReconstructibleError, group_codes
 from ..errors import InputError
 from ..transitions import Reconstruction, SoftLabels, Transition
 from . import united
 from .by_rules import accuracy_by_rules
-from .inputs import Sample, predictions_of, read_labels, weights_of
+from .inputs import Sample, given_transition, predictions_of, read_labels, weights_of, width_of
 from .own_answers import doubted
 from .score import Score, says_nothing, score_of
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
 
 
-def _given(transition: Transition | None) -> Transition:
-    """T, which may be left out only where some classes are known."""
-    if transition is None:
-        raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
-    if not isinstance(transition, Transition):
-        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
-    return transition
-
-
-def _width(probabilities: ArrayLike | Tensor) -> int | None:
-    shape = checks.array(probabilities, "probabilities").shape
-    return shape[1] if len(shape) == 2 else None
-
-
 def weak_accuracy(
     labels: Labels,
     predictions: ArrayLike | Tensor,
-    transition: Transition | None,
+    transition: Transition | str | None,
     *,
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
@@ -107,7 +93,7 @@ def weak_accuracy(
         rows = united.Rows.read(labels, true, transition, sample_weight, groups)
         alone = lambda: weak_accuracy(labels, predictions, transition, groups=groups)  # noqa: E731
         return united.accuracy(rows, predictions, alone)
-    transition = _given(transition)
+    transition = given_transition(transition)
     if transition.of_features and not isinstance(labels, SoftLabels):
         return _by_rules(labels, predictions, transition, reconstruction, prior, sample_weight, groups)
     sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
@@ -161,7 +147,7 @@ def _unbiased_accuracy(sample: Sample, predictions: ArrayLike | Tensor) -> Score
 def weak_log_loss(
     labels: Labels,
     probabilities: ArrayLike | Tensor,
-    transition: Transition | None,
+    transition: Transition | str | None,
     *,
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
@@ -213,10 +199,10 @@ def weak_log_loss(
     0.3964
     """
     if true is not None:
-        rows = united.Rows.read(labels, true, transition, sample_weight, groups, _width(probabilities))
+        rows = united.Rows.read(labels, true, transition, sample_weight, groups, width_of(probabilities))
         alone = lambda: weak_log_loss(labels, probabilities, transition, groups=groups)  # noqa: E731
         return united.log_loss(rows, probabilities, alone)
-    transition = _given(transition)
+    transition = given_transition(transition, width_of(probabilities))
     sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     q, n = sample.probabilities(probabilities), sample.n
     infinite = infinite_rows(sample.weigher, q, sample.labels)
@@ -242,7 +228,7 @@ def weak_log_loss(
 def weak_brier(
     labels: Labels,
     probabilities: ArrayLike | Tensor,
-    transition: Transition | None,
+    transition: Transition | str | None,
     *,
     reconstruction: str | Reconstruction = "auto",
     prior: ArrayLike | None = None,
@@ -292,10 +278,10 @@ def weak_brier(
     0.23
     """
     if true is not None:
-        rows = united.Rows.read(labels, true, transition, sample_weight, groups, _width(probabilities))
+        rows = united.Rows.read(labels, true, transition, sample_weight, groups, width_of(probabilities))
         alone = lambda: weak_brier(labels, probabilities, transition, groups=groups)  # noqa: E731
         return united.brier(rows, probabilities, alone)
-    transition = _given(transition)
+    transition = given_transition(transition, width_of(probabilities))
     sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
     q = sample.probabilities(probabilities)
     result = sample.estimate(brier_losses(q), lambda i: q[i])

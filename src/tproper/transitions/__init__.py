@@ -16,6 +16,7 @@ from .base import (
     Reconstruction,
     Tables,
     Transition,
+    read_transition,
     reconstruct,
 )
 from .catalogue import ALIASES, BY_NAME, KINDS, Kind
@@ -181,6 +182,7 @@ __all__ = [
     "permuted",
     "pieces",
     "positive_unlabeled",
+    "read_transition",
     "reconstruct",
     "register_family",
     "settle",

@@ -32,6 +32,7 @@ from .base import (
     Tables,
     Transition,
     drawn_parts,
+    read_transitions,
 )
 from .dense import dense_guard, left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix
@@ -434,7 +435,7 @@ class CompleteReconstruction(DenseReconstruction):
         return replace(super().kinds(alike), index=None, gaps=slice(0, 0))
 
 
-def annotators(transitions: Iterable[Transition], rho: float = 0.0) -> AnnotatorTransition:
+def annotators(transitions: Iterable[Transition | str], rho: float = 0.0) -> AnnotatorTransition:
     """Several answers per example, independent given its class: labels are (n, m) integers, -1 for no answer.
 
     ``T[(y_1, ..., y_m), z] = prod_a T_a[y_a, z]`` over the annotators who answered. A row without any answer says
@@ -442,7 +443,7 @@ def annotators(transitions: Iterable[Transition], rho: float = 0.0) -> Annotator
 
     Parameters
     ----------
-    transitions : list of Transition
+    transitions : list of Transition or text
         One for each annotator.
     rho : float
         From 0 to 1: how much answers depend on each other after all (`estimate_annotators` estimates it). Scores from
@@ -462,7 +463,7 @@ def annotators(transitions: Iterable[Transition], rho: float = 0.0) -> Annotator
            [ 0.77,  0.23],
            [ 1.33, -0.33]])
     """
-    parts = list(transitions) if isinstance(transitions, Iterable) else []
+    parts = read_transitions(transitions)
     if not parts:
         raise InputError(
             f"transitions: expected a list with one Transition for each annotator, got {checks.short(transitions)}"

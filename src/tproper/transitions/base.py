@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import singledispatch
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -750,11 +751,10 @@ class Reconstruction:
 class DenseReconstruction(Reconstruction):
     """R, given as a matrix."""
 
-    def __init__(self, matrix: ArrayLike | Tensor, transition: Transition, method: str = "given") -> None:
+    def __init__(self, matrix: ArrayLike | Tensor, transition: Transition | str, method: str = "given") -> None:
         checks.no_gradient(matrix, "matrix", LEARNED)
         R = checks.matrix(matrix, "matrix")
-        if not isinstance(transition, Transition):
-            raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+        transition = read_transition(transition, len(R))
         T = transition.matrix()
         if R.shape != T.shape[::-1]:
             hint = "; pass the transpose" if R.shape == T.shape else ""
@@ -840,12 +840,35 @@ def label_text(name: object) -> str:
     return "{" + ", ".join(map(str, sorted(name))) + "}" if isinstance(name, (set, frozenset)) else str(name)
 
 
+@singledispatch
+def read_transition(value: Any, num_classes: int | None = None) -> Transition:
+    """The T that an argument gives: an object as it is, or what `make_transition` makes of a text or a dict.
+
+    Matrices are refused: T and its transpose look alike, and ``tp.Transition(matrix)`` says which of them it is.
+    """
+    raise InputError(
+        f"transition: expected a tproper.Transition, got {type(value).__name__}; "
+        "a text such as 'complementary:10' will do, and tp.Transition(matrix) for a matrix"
+    )
+
+
+@read_transition.register
+def _(value: Transition, num_classes: int | None = None) -> Transition:
+    return value
+
+
+def read_transitions(values: Any) -> list[Any]:
+    """Those of a list, texts made: one may leave the number of classes to another. Empty where there is no list."""
+    given = [] if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable) else list(values)
+    K = next((t.num_classes for t in given if isinstance(t, Transition)), None)
+    return [read_transition(t, K) if isinstance(t, (str, Mapping)) else t for t in given]
+
+
 def reconstruct(
     transition: Transition, method: str | Reconstruction = "auto", prior: ArrayLike | None = None
 ) -> Reconstruction:
     """`Transition.reconstruction`, which says what the methods are, with its arguments checked."""
-    if not isinstance(transition, Transition):
-        raise InputError(f"transition: expected a tproper.Transition, got {type(transition).__name__}")
+    transition = read_transition(transition)
     if isinstance(method, Reconstruction):
         if method.transition is not transition and not method.transition.same_as(transition):
             raise InputError("reconstruction: expected one made for this transition, got one of another transition")
@@ -862,7 +885,7 @@ def reconstruct(
         raise InputError(f"prior: expected None with method {method!r}; only 'min_variance' depends on a prior")
     if method == "inverse" and not square:
         raise InputError(
-            f"method: 'inverse' expects as many weak labels as classes, got {M} and {K}; use 'min_variance'"
+            f"method: expected as many weak labels as classes for 'inverse', got {M} and {K}; use 'min_variance'"
         )
     diagnosis = transition.diagnose()
     if not diagnosis.reconstructible:

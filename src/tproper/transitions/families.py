@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks, count_text
 from ..errors import InputError
-from .base import DenseTransition, Transition
+from .base import DenseTransition, Transition, read_transitions
 from .dense import DENSE_LIMIT
 from .kinds import POSITIVE_UNLABELED
 from .sets import CandidateSetTransition, FixedSizeSets, independent_sets, log_binomial
@@ -443,7 +443,7 @@ def coarse_labels(groups: Sequence[Sequence[int]]) -> Transition:
     return _named(Transition(T, weak_labels=sets), f"coarse_labels of {len(sets)} groups")
 
 
-def multi_source(transitions: Iterable[Transition], weights: ArrayLike | None = None) -> StackedTransition:
+def multi_source(transitions: Iterable[Transition | str], weights: ArrayLike | None = None) -> StackedTransition:
     """Several sources of labels (people, data sets, rules), each with its own T (Appendix B of the paper).
 
     T is the T of the sources one below the other, each times its weight. A label is a pair (source, label), or the
@@ -451,7 +451,7 @@ def multi_source(transitions: Iterable[Transition], weights: ArrayLike | None = 
 
     Parameters
     ----------
-    transitions : list of Transition
+    transitions : list of Transition or text
         One for each source.
     weights : (sources,) array, optional
         The share of the examples that each source labels; positive, sums to one. Default: equal shares.
@@ -473,7 +473,7 @@ def multi_source(transitions: Iterable[Transition], weights: ArrayLike | None = 
     >>> T.encode([(0, 1), (1, 0)]).tolist()
     [1, 2]
     """
-    sources = list(transitions) if isinstance(transitions, Iterable) else []
+    sources = read_transitions(transitions)
     if not sources or not all(isinstance(t, Transition) for t in sources):
         raise InputError("transitions: expected a non-empty list of Transition objects")
     if len({t.num_classes for t in sources}) != 1:

@@ -20,7 +20,7 @@ from .._core import FloatArray, checks, count_text, other_encoding, plugins
 from ..errors import InputError
 from . import families
 from .annotators import AnnotatorTransition, annotators
-from .base import DenseTransition, EstimatedTransition, Transition
+from .base import DenseTransition, EstimatedTransition, Transition, read_transition
 from .catalogue import ALIASES, BY_NAME, Kind, groups, made_by_name, rates
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
 from .named import NamedTransition
@@ -259,6 +259,12 @@ def make_transition(value: TransitionLike, num_classes: int | None = None) -> Tr
             return _from_name(name, dict(rest[0]), num_classes)
         return parse_transition(name + (":" + ",".join(map(str, rest)) if rest else ""), num_classes)
     return _of_size(Transition(value), num_classes)
+
+
+@read_transition.register(str)
+@read_transition.register(Mapping)
+def _(value: str | Mapping[str, Any], num_classes: int | None = None) -> Transition:
+    return make_transition(value, num_classes)
 
 
 def _from_name(name: Any, parameters: dict[str, Any], num_classes: int | None) -> Transition:

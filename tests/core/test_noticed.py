@@ -1,0 +1,247 @@
+"""What random small faults in the code once showed that no test held."""
+
+import json
+import logging
+import math
+import sys
+import types
+
+import numpy as np
+import pytest
+import torch
+
+import tproper as tp
+from tproper._core.finite import NonFiniteError, finite_rows
+from tproper.data.spelling import nearest
+
+
+def draws(K: int = 4, n: int = 400, seed: int = 0, temperature: float = 0.4):
+    """Probabilities of an overconfident model, true classes, and labels of symmetric noise."""
+    rng = np.random.default_rng(seed)
+    v = 2 * rng.normal(size=(n, K))
+    p = np.exp(v) / np.exp(v).sum(1, keepdims=True)
+    z = np.array([rng.choice(K, p=row) for row in p])
+    q = np.exp(v / temperature)
+    return q / q.sum(1, keepdims=True), z, tp.symmetric_noise(K, 0.3).sample(z, seed=seed)
+
+
+# Numbers that are not finite.
+
+
+@pytest.mark.parametrize(("bad", "row"), [([[0, 0], [0, math.nan], [0, 0]], 1), ([[0.0], [1.0], [math.inf]], 2)])
+def test_the_first_row_that_is_not_finite_is_named(bad, row):
+    with pytest.raises(NonFiniteError) as caught:
+        finite_rows(np.array(bad), torch.nn.Linear(2, 2))
+    assert f"row {row}" in str(caught.value)
+
+
+def test_a_mask_of_every_class_is_not_finite():
+    values = np.array([[0.0, -math.inf], [-math.inf, -math.inf]])
+    with pytest.raises(NonFiniteError, match="row 1"):
+        finite_rows(values, torch.nn.Linear(2, 2), masks=True)
+    assert finite_rows(values[:1], torch.nn.Linear(2, 2), masks=True) is not None
+
+
+# Calibration.
+
+
+def test_more_classes_than_a_matrix_map_takes_are_calibrated_all_the_same():
+    q, _, labels = draws(K=12, n=1500)
+    found = tp.calibrate(q, labels, tp.symmetric_noise(12, 0.3))
+    assert found.method not in ("identity", "matrix")
+    assert found.gain.value > 0
+
+
+def test_rows_that_sum_to_one_with_negative_entries_are_scores():
+    q, _, labels = draws(n=300)
+    T = tp.symmetric_noise(4, 0.3)
+    scores = q.copy()
+    scores[:, 0] -= 2.0
+    scores[:, 1] += 2.0  # sums stay one, and most rows have a negative entry
+    with pytest.raises(tp.InputError, match="inputs='probabilities'"):
+        tp.calibrate(scores, labels, T, inputs="probabilities")
+    assert tp.calibrate(scores, labels, T, method="identity").probabilities(scores) == pytest.approx(
+        np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    )
+
+
+# Everything that works through rows block by block.
+
+
+def scores_in_pieces():
+    """What the scores, bounds and losses say of some rows."""
+    q, z, labels = draws(n=90)
+    q[::7] = np.eye(4)[z[::7]]  # probabilities of zero: log loss counts such rows
+    T, out = tp.symmetric_noise(4, 0.3), {}
+    for name in ("accuracy", "balanced_accuracy"):
+        out[name] = getattr(tp, f"weak_{name}")(labels, q.argmax(1), T)
+    for name in ("log_loss", "brier", "calibration"):
+        out[name] = getattr(tp, f"weak_{name}")(labels, q, T)
+    masks = tp.partial_labels(4, 0.3).sample(z, seed=3)
+    out["masks"] = tp.weak_log_loss(masks, 0.9 * q + 0.025, tp.partial_labels(4, 0.3))
+    crowd = tp.annotators([T, tp.symmetric_noise(4, 0.1), tp.pair_noise(4, 0.2)])
+    answers = crowd.sample(z, seed=5)
+    out["crowd"] = tp.weak_accuracy(answers, q.argmax(1), crowd)
+    flat = {k: (s.value, s.stderr) for k, s in out.items()}
+    flat["infinite"] = (str(out["log_loss"]),)  # how many rows have probability zero
+    for name, score in out.items():  # their ends rest on drawn labels, which blocks draw in another order
+        flat[f"ends of {name}"] = tuple(np.round(np.array(score.interval) / max(score.stderr, 1e-3), 1))
+    v = torch.as_tensor(np.log(np.maximum(q, 1e-3)), dtype=torch.float64)
+    for name, loss, y in (("backward", tp.BackwardLoss(T), labels), ("crowd", tp.ForwardLoss(crowd), answers)):
+        x = v.clone().requires_grad_()
+        loss(x, torch.as_tensor(np.asarray(y))).backward()
+        flat[f"gradient, {name}"] = tuple(x.grad.ravel().tolist())
+    flat["bounds"] = tuple(tp.BackwardLoss(T, squeeze=(1.0, 2.0)).lower_bounds())
+    flat["shares"] = tuple(tp.weak_prevalence(answers, crowd).value)
+    return flat
+
+
+def test_small_blocks_give_what_one_piece_gives(monkeypatch):
+    whole = scores_in_pieces()
+    rooms = [m for name, m in sys.modules.items() if name.startswith("tproper") and isinstance(m, types.ModuleType)]
+    changed = [m for m in rooms if isinstance(vars(m).get("BLOCK"), int)]
+    assert len(changed) >= 4
+    for module in changed:
+        monkeypatch.setattr(module, "BLOCK", 8)  # two rows of four classes
+    for name, found in scores_in_pieces().items():
+        for mine, other in zip(found, whole[name], strict=True):
+            assert mine == (
+                other if isinstance(other, str) else pytest.approx(other, rel=1e-9, abs=1e-12, nan_ok=True)
+            ), name
+
+
+# Messages that carry a number or a name.
+
+
+def test_given_transitions_name_the_column_that_is_off():
+    T = np.stack([np.eye(3)] * 2)
+    T[1, :, 2] *= 0.5
+    with pytest.raises(tp.InputError, match=r"sum 0.5 in column 2 of T\[1\]"):
+        tp.BackwardLoss(tp.identity(3))(torch.zeros(2, 3), torch.tensor([0, 1]), transitions=torch.as_tensor(T).float())
+
+
+def test_impossible_labels_are_counted_in_words():
+    T = tp.Transition([[0.9, 0.2], [0.1, 0.8], [0.0, 0.0]])
+    labels = np.array([0] * 50 + [1] * 50 + [2] * 3)
+    said = str(tp.check_transition(labels, T))
+    assert "occurs 3 times" in said
+
+
+def test_near_names_are_suggested():
+    assert nearest("ctas", ["cats", "dogs"]) == "; did you mean 'cats'?"
+    assert nearest("zebra", ["cats", "dogs"]) == ""
+    assert "same number" in nearest("3", ["3.0", "4"])
+    assert "same number" in nearest("3.0", ["3", "4"])
+    assert "double quotes" in nearest("cats", [" cats", "dogs"])
+
+
+def test_condition_number_is_that_of_numpy():
+    T = tp.Transition([[0.7, 0.2, 0.1], [0.2, 0.5, 0.2], [0.1, 0.3, 0.7]])
+    assert T.diagnose().condition_number == pytest.approx(np.linalg.cond(T.matrix()))
+
+
+# Verbose fits beside the user's own logging.
+
+
+def test_lines_go_to_the_users_handlers_where_there_are_some(capsys):
+    from tproper._core.logs import tell
+
+    root, ours = logging.getLogger(), logging.getLogger("tproper")
+    handlers, own, level = root.handlers[:], ours.handlers[:], ours.level
+    heard = []
+
+    class Listener(logging.Handler):
+        def emit(self, record):
+            heard.append(record.getMessage())
+
+    try:
+        root.handlers[:] = [Listener()]
+        ours.handlers[:] = [h for h in own if isinstance(h, logging.NullHandler)]
+        tell("tproper.learn", "one line", 1)
+        assert heard == ["one line"]
+        assert capsys.readouterr().err == ""
+        root.handlers[:] = []
+        tell("tproper.learn", "another line", 1)
+        assert "another line" in capsys.readouterr().err
+    finally:
+        root.handlers[:], ours.handlers[:] = handlers, own
+        ours.setLevel(level)
+
+
+def test_candidates_of_a_search_say_nothing_themselves():
+    from tproper.learn.search import with_params
+
+    T = tp.symmetric_noise(3, 0.2)
+    quiet = with_params(tp.WeakLabelClassifier(T, verbose=lambda done: None, tune=True), {"l2": 1.0}, T)
+    assert quiet.verbose == 0
+    assert quiet.tune is False
+
+
+# Soft labels.
+
+
+def test_a_missing_soft_answer_is_a_row_of_gaps_of_one_annotator():
+    s = np.full((5, 2, 3), 1 / 3)
+    s[1, 0] = math.nan
+    crowd = tp.annotators([tp.symmetric_noise(3, 0.2), tp.symmetric_noise(3, 0.3)])
+    v = torch.zeros(5, 3, dtype=torch.float64)
+    assert torch.isfinite(tp.ForwardLoss(crowd, reduction="none")(v, tp.SoftLabels(s))).all()
+    s[1, 0] = [math.nan, 0.5, 0.5]  # part of an answer is none
+    with pytest.raises(tp.InputError, match="shares"):
+        tp.SoftLabels(s)
+
+
+# Standard errors.
+
+
+def test_standard_error_of_clean_accuracy_is_that_of_a_mean():
+    hits = np.array([1] * 7 + [0] * 5)
+    score = tp.weak_accuracy(np.zeros(12, int), 1 - hits, tp.identity(2))
+    assert score.stderr == pytest.approx(hits.std(ddof=1) / math.sqrt(12))
+
+
+def test_the_kinds_of_text_in_a_checkpoints_difference():
+    from tproper.data.checkpoints import _text
+
+    assert _text("sgd") == "sgd"
+    assert _text("") == json.dumps("")
+    assert _text(3) == "3"
+
+
+# Verdicts on arbitrary losses, near their limits.
+
+
+def test_a_loss_that_falls_ever_more_slowly_along_a_ray_is_bounded_where_its_ray_levels_off():
+    def log_loss(q):  # (n, 2) -> (n, 2): unbounded above, bounded from below by zero
+        return -torch.log(q.clamp_min(1e-300))
+
+    def falls(q):  # the second label's loss falls with -log of the first class's probability
+        first = torch.log(q[:, 0].clamp_min(1e-300))
+        return torch.stack([-first, first], dim=1)
+
+    assert tp.certify(log_loss, tp.identity(2)).lower_bounded
+    verdict = tp.certify(falls, tp.identity(2))
+    assert verdict.lower_bounded is False
+    assert verdict.witness.slope == pytest.approx(-1.0, rel=0.05)
+
+
+# The end of an optimisation that was seen before.
+
+
+def test_an_end_is_near_if_its_probabilities_are():
+    from types import SimpleNamespace
+
+    from tproper.learn import linear
+
+    problem = next(c for c in vars(linear).values() if isinstance(c, type) and hasattr(c, "is_near"))
+    scores = np.random.default_rng(0).normal(size=(3, 50))
+    shares = np.exp(scores) / np.exp(scores).sum(0)
+    here = SimpleNamespace(scores=scores)
+    apart = np.roll(shares, 1, axis=0)
+    assert not problem.is_near(here, [])
+    assert not problem.is_near(here, [SimpleNamespace(shares=apart)])
+    assert problem.is_near(here, [SimpleNamespace(shares=apart), SimpleNamespace(shares=shares)])
+    step = np.zeros_like(shares)
+    step[0] = 3 * linear.CLOSE  # each column is off by more than what is forgiven on average
+    assert not problem.is_near(here, [SimpleNamespace(shares=shares + step)])
+    assert problem.is_near(here, [SimpleNamespace(shares=shares + step / 6)])
