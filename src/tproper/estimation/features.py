@@ -201,12 +201,13 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
                     f"these data do not determine T: another T, {away:.2f} away (mean L1 of a column), explains the "
                     f"labels as well (log likelihood {rival.value:.1f} and {best.value:.1f})"
                 )
-    naming, mirror = [], None
+    naming: list[str] = []
+    mirror: np.ndarray | None = None
     if not named:
-        order, sentence, other = names(best.T, structure, best.unsure)
+        order, sentence, either = names(best.T, structure, best.unsure)
         best, naming = best.renamed(order), [sentence]
-        if other is not None:
-            mirror = np.argsort(order)[other]
+        if either is not None:
+            mirror = np.argsort(order)[either]
             doubts.append(EITHER_WAY)
     free, whole = 0.5 * (evidence.M - 1) * evidence.K, True
     more = (evidence.M - 1) * evidence.K - 1
