@@ -32,9 +32,8 @@ from torch import Tensor
 
 from .._core import FloatArray, NotReconstructibleError, Split
 from ..losses import ForwardLoss
+from ..solvers import cross_fit, row_risks, score_loss
 from ..transitions import Transition
-from .linear import score_loss
-from .scaling import row_risks
 
 KEPT = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the calibrated scores
 CLEAR, LOWER, CAUTION = 2.5, 2.0, 1.645  # standard errors
@@ -74,8 +73,12 @@ def draw_to_shares(
         targets = transition.reconstruction().evidence(labels).dense(torch.float64).numpy()
     except NotReconstructibleError:  # nothing tells how good the model is
         return 0.0, shares, prior
-    for train, test in splits:
-        prior[test] = np.log(class_shares(transition, labels[torch.as_tensor(train)], weights[train]))
+
+    def log_shares(_: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
+        own = class_shares(transition, labels[torch.as_tensor(train)], weights[train])
+        return np.tile(np.log(own), (len(test), 1))
+
+    prior = cross_fit(log_shares, splits, n)
     share = weights / weights.sum()
 
     def logs(a: float) -> FloatArray:
