@@ -14,6 +14,7 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
+from torch.nn import Module
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent / "src"))
@@ -170,14 +171,17 @@ def write_api() -> None:
             kind = "autofunction" if callable(value) and not isinstance(value, type) else "autoclass"
             if isinstance(value, type) and issubclass(value, Exception):
                 kind = "autoexception"
-            parts += [f".. {kind}:: tproper.{name}", ""]
+            parts += [f".. {kind}:: tproper.{name}"]
+            if isinstance(value, type) and issubclass(value, Module):  # what losses share, and nothing of torch
+                parts += ["   :inherited-members: Module", "   :exclude-members: extra_repr"]
+            parts += [""]
         entries.append(room.strip("_"))
         (folder / f"{entries[-1]}.rst").write_text("\n".join(parts), encoding="utf-8")
     extension = import_module("tproper.extension")
     parts = ["For packages that extend tproper", "=" * 32, "", (extension.__doc__ or "").strip(), ""]
     entries.append("extension")
     (folder / "extension.rst").write_text("\n".join(parts), encoding="utf-8")
-    body = ["API", "===", "", "Every public name, by room. ``import tproper as tp``.", ""]
+    body = ["API", "===", "", "Every public name, by subject. ``import tproper as tp``.", ""]
     body += ["An argument that breaks a rule raises ``ValueError``, whose message names the argument, the rule and the"]
     body += [
         "value. *Raises* lists the errors that have a class of their own; they are all kinds of ``ValueError``.",

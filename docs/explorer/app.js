@@ -158,8 +158,8 @@
     $("alpha").setAttribute("aria-valuetext", String(state.alpha));
     $("alpha-value").textContent = state.alpha;
     $("squeeze-hint").textContent = state.alpha > 1
-      ? "For every α > 1 and k > 0 the squeezed loss is proper and has a floor, whatever T (Corollary 15)."
-      : `At α = 1 there is a floor only from a critical k on${model.R ? `: here ${show(Math.max(...model.criticalK))}` : ""}; from k = 1 on, v = 0 is best for every p.`;
+      ? "For every α > 1 and k > 0 the squeezed loss is proper and bounded from below, whatever T (Corollary 15)."
+      : `At α = 1 there is a lower bound only from a critical k on${model.R ? `: here ${show(Math.max(...model.criticalK))}` : ""}; from k = 1 on, v = 0 is best for every p.`;
   }
 
   function words() {
@@ -177,8 +177,8 @@
     const floor = (loss, where) => {
       const value = model.floors[loss] ? model.floors[loss][y] : null;
       if (value === null) return "Needs a left inverse R of T.";
-      if (value === -Infinity) return `No floor: along scores (${model.rays[loss][y].direction.map((x) => show(x)).join(", ")}) it falls by ${show(-model.rays[loss][y].slope)} a unit.`;
-      return `Floor ${show(value)}, ${where}.`;
+      if (value === -Infinity) return `No lower bound: along scores (${model.rays[loss][y].direction.map((x) => show(x)).join(", ")}) it falls by ${show(-model.rays[loss][y].slope)} a unit.`;
+      return `Lower bound ${show(value)}, ${where}.`;
     };
     $("forward-floor").textContent = floor("forward", "at the class that makes the label likeliest");
     $("backward-floor").textContent = floor("backward", "at the target, which is a probability vector");

@@ -115,7 +115,7 @@
     }
     const condition = `${name}: condition number ${show(d.condition)}, all classes can be told apart. `;
     const out = model.floors.backward.filter((f) => f === -Infinity).length;
-    if (!out) return condition + "Every target is a probability vector, so every loss here has a floor.";
+    if (!out) return condition + "Every target is a probability vector, so every loss here has a lower bound.";
     const where = out === model.M ? "Every target leaves" : `${out} of ${model.M} targets leave`;
     const lowest = Math.min(...model.floors.squeezed);
     const gls = lowest === -Infinity ? `squeezing with α = 1 needs k of at least ${show(Math.max(...model.criticalK))}` : `squeezed it stays above ${show(lowest)}`;

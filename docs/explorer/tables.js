@@ -41,8 +41,8 @@
     const rows = [
       ["Condition number of T", show(d.condition), d.condition < 20 ? "good" : "bad"],
       ["Classes told apart", d.reconstructible ? `all ${model.K}` : `not ${wordsFor(d.confused)}`, d.reconstructible ? "good" : "bad"],
-      ["Backward loss", out === null ? "no R" : out ? `no floor for ${out} of ${model.M} labels` : "has a floor", out === 0 ? "good" : "bad"],
-      ["Squeezed (gLS)", out === null ? "no R" : squeezed === -Infinity ? "no floor: k is too small" : `floor ${show(squeezed)}`, out !== null && squeezed > -Infinity ? "good" : "bad"],
+      ["Backward loss", out === null ? "no R" : out ? `no lower bound for ${out} of ${model.M} labels` : "bounded from below", out === 0 ? "good" : "bad"],
+      ["Squeezed (gLS)", out === null ? "no R" : squeezed === -Infinity ? "no lower bound: k is too small" : `bound ${show(squeezed)}`, out !== null && squeezed > -Infinity ? "good" : "bad"],
     ];
     list.replaceChildren(...rows.map(([name, value, verdict]) => make("div", { class: verdict }, make("dt", {}, name), make("dd", {}, value))));
   }
@@ -56,7 +56,7 @@
 
   /** One row per weak label: its target, thumbnails of its losses, their floors. */
   function overview(table, model, selected, thumbnail, select) {
-    const head = ["Weak label", "Target R eᵧ", "Forward floor", "Backward floor", "gLS floor", "k*"];
+    const head = ["Weak label", "Target R eᵧ", "Forward bound", "Backward bound", "gLS bound", "k*"];
     const rows = model.labels.map((label, y) => {
       const cell = (loss) => {
         if (loss !== "forward" && !model.R) return make("td", {}, "–");

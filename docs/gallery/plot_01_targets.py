@@ -3,7 +3,7 @@ What a label becomes: targets outside the simplex
 =================================================
 
 A weak label :math:`y` becomes a target :math:`r = R e_y`. Targets average to the true class, so with noisy labels
-they have to overshoot: some of their entries are negative. That is why backward cross entropy has no floor.
+they have to overshoot: some of their entries are negative. That is why backward cross entropy has no lower bound.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 A loss over the simplex
 =======================
 
-The loss of one candidate set over all predictions of three classes, without and with squeezing. White is the line at
-0: beyond it the loss on the left falls for ever, that on the right comes to rest.
+The loss of one candidate set over all predictions of three classes, without and with squeezing. White is where the loss
+is 0: beyond it the loss on the left falls for ever, that on the right comes to rest.
 """
 
 import matplotlib.pyplot as plt

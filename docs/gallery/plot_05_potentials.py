@@ -28,7 +28,7 @@ for ax, transition, title in ((axes[0], tp.identity(2), "clean label"), (axes[1]
     for name, potential in potentials.items():
         loss = tp.BackwardLoss(transition, potential, reduction="none")
         ax.plot(margin, loss(scores, labels), label=name)
-        print(f"{title}, {name}: floor {loss.lower_bounds()[0]:.3f}")
+        print(f"{title}, {name}: lower bound {loss.lower_bounds()[0]:.3f}")
     ax.set(title=title, xlabel="score of the label's class minus the other's", ylim=(-3, 5))
 axes[0].set_ylabel("loss")
 axes[0].legend(frameon=False, fontsize=8)

@@ -380,10 +380,11 @@ def test_a_proper_bounded_leader_is_said_and_so_is_one_that_is_not():
     records = [*made("forward", [0.70, 0.72]), *made("nn", [0.80, 0.80], log_losses=[0.9, 0.9])]
     (table,) = board(records)
     assert (
-        "By accuracy, epoch by weak labels, BC + NN leads (80.00 ± 0.00), which is not certified proper and bounded; "
+        "By accuracy, epoch chosen by weak labels, BC + NN leads (80.00 ± 0.00), "
+        "which is not certified proper and bounded; "
         "the best that is, forward log, is 9.00 ± 1.00 behind, which is within the scatter of trials." in table.note
     )
-    assert "By calibrated log loss, epoch by weak labels, forward log leads (0.290 ± 0.010)" in table.note
+    assert "By calibrated log loss, epoch chosen by weak labels, forward log leads (0.290 ± 0.010)" in table.note
     assert [row[0] for row in table.rows] == ["BC + NN", "", "forward log", ""]
     assert table.rows[0][3] == "80.00 ± 0.00"
     assert table.rows[2][-1] == "proper, bounded (exact)"

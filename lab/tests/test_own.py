@@ -25,6 +25,17 @@ def in_place(scores, labels):
 def wrong_index(scores, labels): return scores.gather(2, labels)
 def not_a_number(scores, labels): return float("nan") * good(scores, labels)
 def steep(scores, labels): return (good(scores, labels) * 0).sqrt()
+def single(scores, labels): return -(scores.softmax(-1) @ torch.eye(4)).log().gather(2, labels[..., None])[..., 0]
+import tproper as tp
+from tproper_lab import Method
+def of_T(T): return tp.ForwardLoss(T, score="brier")
+def own_of_T(T):
+    matrix = torch.as_tensor(T.matrix())
+    def loss(scores, labels):
+        q = scores.softmax(-1) @ matrix.to(scores).T
+        return -q.gather(-1, labels[..., None])[..., 0].log()
+    return loss
+a_method = Method(make=lambda T: tp.ForwardLoss(T, score="spherical"))
 """
 
 
@@ -58,6 +69,11 @@ def test_losses_of_any_precision_have_the_scores_precision(name, place):
         ("in_place", "method: in_place fails .*: RuntimeError: a leaf Variable"),
         ("wrong_index", "method: wrong_index fails .*: RuntimeError: Index tensor"),
         ("not_a_number", "method: expected finite losses of not_a_number at ordinary scores, got nan"),
+        (
+            "single",
+            r"method: single fails .* in float64, in which it is certified .*RuntimeError: .* line \d+\); "
+            r"make its constants with dtype=scores\.dtype and device=scores\.device",
+        ),
         ("steep", "method: expected finite gradients of steep at ordinary scores, got"),
     ],
 )
@@ -65,6 +81,18 @@ def test_mistakes_are_named_before_training(name, sentence, place):
     method, _ = register_own(place(name))
     with pytest.raises(ValueError, match=sentence):
         rehearse(method, tp.complementary(4))
+
+
+@pytest.mark.parametrize("name", ["of_T", "own_of_T", "a_method"])
+def test_a_method_may_be_made_of_t(name, place):
+    T = tp.symmetric_noise(4, 0.2)
+    method, _ = register_own(place(name))
+    rehearse(method, T)
+    assert find_method(name).name == name
+    assert method.card(T).proper
+    scores, labels = torch.randn(1, 5, 4), torch.zeros(1, 5, dtype=torch.int64)
+    loss = tp.ForwardLoss(T, score={"of_T": "brier", "own_of_T": "log", "a_method": "spherical"}[name])
+    torch.testing.assert_close(method.build(T)(scores, labels, None), loss(scores[0], labels[0])[None])
 
 
 @pytest.mark.parametrize(

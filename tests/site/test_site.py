@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from chromium import CHROMIUM, NO_CHROMIUM, dump_dom
+from torch.nn import Module
 
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 PAGES = sorted(SITE.rglob("*.html"))
@@ -55,6 +56,12 @@ def target(page: Path, link: str) -> tuple[Path, str]:
     parts = urlsplit(link)
     path = (page.parent / unquote(parts.path)).resolve() if parts.path else page
     return path, unquote(parts.fragment)
+
+
+def test_the_page_of_losses_lists_what_they_share_and_nothing_of_torch():
+    names = {name.rpartition(".")[2] for name in read(SITE / "api" / "losses.html").names if ".BackwardLoss." in name}
+    assert {"certify", "evaluate", "bind", "lower_bounds"} <= names
+    assert not names & (set(dir(Module)) - {"forward"})
 
 
 def test_every_link_leads_somewhere():

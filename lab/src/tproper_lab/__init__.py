@@ -3,7 +3,7 @@
 A trial flows through the files in this order::
 
     paper/sweep, comparing -> which trials    protocol, problems -> what a trial is, its weak labels
-    datasets  -> images and true labels       methods, neighbours, objectives -> what it minimises
+    datasets  -> images and true labels       methods, peers, objectives -> what it minimises
     engine    -> a stack of trials            choosing, results -> which epoch counts, and its scores
     runner    -> stacks until done            store, records -> one row per trial
     report, leaderboard, verdicts -> tables, figures, pages, what is proven
@@ -87,10 +87,10 @@ _LAZY = {
     "write_leaderboard_alone": "report",
     "write_report": "report",
 }
-_MODULES = ("neighbours", "paper", "sweep")
+_MODULES = ("peers", "paper", "sweep")
 
 if TYPE_CHECKING:
-    from . import neighbours, paper, sweep
+    from . import paper, peers, sweep
     from .comparing import (
         EPOCHS,
         RATES,
@@ -187,9 +187,9 @@ __all__ = [
     "model_names",
     "name_of",
     "named_methods",
-    "neighbours",
     "not_a_store",
     "paper",
+    "peers",
     "pose",
     "register",
     "register_own",

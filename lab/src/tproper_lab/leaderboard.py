@@ -47,7 +47,7 @@ NOTE = (
     "the last epoch whose calibrated risk on held-out weak labels is within one standard error of the least, which "
     "needs no clean label. Learning rates are searched for every method from the same grid with the same budget, and "
     "the one of the least weak risk is taken, unless a block says otherwise: the calibrated forward risk of held-out "
-    "weak labels, which uses T, for methods that are not told T as well. Probabilities are those of the method's "
+    "weak labels, which uses T, also for methods that do not use T. Probabilities are those of the method's "
     'own link; "calibrated" are those after a map chosen and fitted by held-out weak labels alone '
     "(`tproper.calibrate` as it was at the revisions named below). The certificate says whether the method's loss is "
     "proper and bounded from below for the "
@@ -125,7 +125,7 @@ class Block:
     def told_to(self, entry: Entry) -> str:
         """What a method knows of how labels came about.
 
-        Methods that are not told T take complementary labels and candidate sets to be uniform. One that is told a
+        Methods that do not use T take complementary labels and candidate sets to be uniform. One that is told a
         uniform T there knows no more than they do.
         """
         try:
@@ -437,12 +437,14 @@ def sentences(leading: Sequence[Lead]) -> str:
     out = []
     names = {lead.best.title for lead in leading}
     if len(leading) > 1 and len(names) == 1 and all(lead.is_proper for lead in leading):
-        values = ", ".join(f"{lead.value(lead.best)} {lead.what} (epoch by {lead.rule} labels)" for lead in leading)
+        values = ", ".join(
+            f"{lead.value(lead.best)} {lead.what} (epoch chosen by {lead.rule} labels)" for lead in leading
+        )
         clear = sum(lead.clear for lead in leading)
         margin = f", {clear} times of {len(leading)} clearly" if any(lead.other for lead in leading) else ""
         return f"{names.pop()}, a proper bounded loss, leads by every score{margin}: {values}."
     for lead in leading:
-        start = f"By {lead.what}, epoch by {lead.rule} labels, {lead.best.title} leads ({lead.value(lead.best)})"
+        start = f"By {lead.what}, epoch chosen by {lead.rule} labels, {lead.best.title} leads ({lead.value(lead.best)})"
         scatter = "" if lead.clear else ", which is within the scatter of trials"
         if lead.is_proper:
             margin = f"; the best other, {lead.other.title}, is {lead.gap} behind{scatter}" if lead.other else ""

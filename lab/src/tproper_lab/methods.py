@@ -2,7 +2,7 @@
 
 A `Method` knows which weak labels it can be trained on, makes the batch risk of S trials at once (`StackedLoss`), and
 says what is proven about it (`card`). The library's own losses come in by one adapter, `LibraryLoss`; the losses of
-other papers are in `neighbours`; a user's own is one function (`from_function`).
+other papers are in `peers`; a user's own is one function (`from_function`).
 
 Names may carry settings after a colon: ``gls:0.3,2`` is k = .3, alpha = 2; ``forward:brier`` names a score.
 """
@@ -269,6 +269,7 @@ class Method:
 
 
 METHODS: dict[str, Method] = {}
+OWN = "user's own"  # the reference of a method that a user's file gives
 NOT_SEARCHED = (
     f"it gives risks of whole batches, or there are more than {MOST_LABELS} weak labels: nothing that "
     "certify could search through"
@@ -383,7 +384,7 @@ def from_function(
     title = str(name or getattr(function, "__name__", "own"))
 
     return Method(
-        title, title, "user's own", kinds, lambda _: _Function(function), lambda T: _searched(function, T, title),
+        title, title, OWN, kinds, lambda _: _Function(function), lambda T: _searched(function, T, title),
         words=NOT_SEARCHED,
     )  # fmt: skip
 
@@ -432,4 +433,4 @@ register(_library("ga", "BC + GA", "Ishida et al. 2019", "ga"))
 register(_library("nn", "BC + NN", "Ishida et al. 2019; Kiryo et al. 2017", "nonnegative"))
 
 
-from . import neighbours  # noqa: E402, F401  they register themselves; a name is never looked for before they have
+from . import peers  # noqa: E402, F401  they register themselves; a name is never looked for before they have

@@ -1,6 +1,6 @@
 """Properness, lower bounds and witnesses of losses, and the monitor that holds a training run to them.
 
-Imports from `losses` and the rooms above it.
+Imports from `losses` and the packages above it.
 """
 
 from .certificate import Certificate, Decomposition, Witness, certify, comparison, critical_k, decompose

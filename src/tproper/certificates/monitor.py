@@ -90,7 +90,7 @@ class LossMonitor:
     ----------
     bounded : bool
         Whether the loss has a certified bound; `bound` is that of the worst label.
-    floor : float
+    `floor` : float
         The least value that a supervised loss can have.
     alarm : bool
         Whether a warning was due; `alarm_step` is the update at which it was.
@@ -274,7 +274,8 @@ class LossMonitor:
     def __str__(self) -> str:
         self._read()
         mean, stderr = self._running()
-        kind = f"bounded from below by {self.bound:.6g}" if self.bounded else f"unbounded, floor {self.floor:g}"
+        least = f"bounded from below by {self.bound:.6g}"
+        kind = least if self.bounded else f"unbounded; a supervised loss is at least {self.floor:g}"
         state = f"ALARM at update {self.alarm_step}" if self.alarm else "no alarm"
         running = f"{self._updates} updates, running mean {mean:.4g}, standard error {stderr:.2g}"
         return f"{type(self.loss).__name__} ({kind}): {running}, {state}"

@@ -1,6 +1,6 @@
 """The command `tproper`: one file per command; `main` puts them together.
 
-Imports from every room above it; no other room imports from here. Commands read options, call a room, and print.
+Imports from every package above it; no other imports from here. Commands read options, call the library, and print.
 
 A command of another package, which an entry point of the group ``tproper.commands`` names, may use what these use:
 `say` prints a line for people; `check_writable` refuses, before the work, a file that could not be written after it;

@@ -1,6 +1,6 @@
 """Columns, tables, sources larger than memory, streamed training and its checkpoints; the one progress bar.
 
-Imports from `losses` and the rooms above it.
+Imports from `losses` and the packages above it.
 """
 
 from .checkpoints import CheckpointError, StreamProgress

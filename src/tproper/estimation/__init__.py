@@ -1,6 +1,6 @@
 """T from data: clean rows, features, several annotators, positive-unlabeled priors; tests of T; class shares.
 
-Imports from `metrics` and the rooms above it.
+Imports from `metrics` and the packages above it.
 """
 
 from .alone import one_thread

@@ -1,7 +1,7 @@
 """How good a model is from weak labels, and how far that can be believed: scores, tests of T, bounds without T.
 
-Names are imported when first asked for: a table's labels need the legend alone. Imports from `plots`, `estimation`,
-`metrics` and the rooms above them.
+Imports from `plots`, `estimation`,
+`metrics` and the packages above them.
 """
 
 from typing import TYPE_CHECKING

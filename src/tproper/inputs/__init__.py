@@ -1,6 +1,6 @@
 """Columns of a table to the numbers that a model is trained on, by encoders whose state is plain data.
 
-Imports from `data` and the rooms above it.
+Imports from `data` and the packages above it.
 """
 
 from .columns import Columns

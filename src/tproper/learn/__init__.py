@@ -1,6 +1,6 @@
 """The scikit-learn front: classifier, settings chosen by weak risk, solvers, saved models, data-parallel training.
 
-Imports from `estimation` and the rooms above it.
+Imports from `estimation` and the packages above it.
 """
 
 from .calibrator import Calibrator, calibrate

@@ -181,15 +181,16 @@ def cross_fitted(
     """
     assert isinstance(clf.loss_, WeakLabelLoss)
     n, K, loss = len(data), len(clf.classes_), clf.loss_
-    at = (np.zeros((K, data.X.shape[1])), np.zeros(K))
+    at = (np.broadcast_to(0.0, (K, data.X.shape[1])), np.zeros(K))  # takes no memory
 
     def scores(_: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
         fold, more = data.part(train), n / len(train)  # the same prior beside fewer rows
         l2, tol = more * clf.l2_, max(clf.tol, CROSS_FIT_TOL)
         with gathered_warnings(ConvergenceWarning):  # the fit to all rows has warned of it
             fit = linear.fit_linear(
-                fold.X, fold.labels, loss, fold.weights, l2, tol, clf.max_iter, at, intercept_l2=more * prior
-            )
+                fold.X, fold.labels, loss, fold.weights, l2, tol, clf.max_iter, at, intercept_l2=more * prior,
+                spend=True,
+            )  # fmt: skip
         return np.asarray(data.X[test] @ fit.coef.T) + fit.intercept
 
     return cross_fit(scores, folds(n, data.groups, parts or cross_fit_folds(n)), n, progress=progress)

@@ -1,4 +1,4 @@
-"""The line ``F(v) - <R e_y, v>``, forward correction, and the two batch heuristics; `kernels` holds their fast paths.
+"""Losses: backward ``F(v) - <R e_y, v>``, forward ``-log (T p)_y``, the two batch heuristics, pairs and bags.
 
 Imports from `_core`, `transitions` and `potentials`.
 """

@@ -74,6 +74,7 @@ class BackwardLoss(WeakLabelLoss):
         squeeze: tuple[float, float] | None = None,
         reconstruction: str | Reconstruction = "auto",
         reduction: Reduction = "mean",
+        *,
         validate: bool = True,
         class_weights: ArrayLike | None = None,
         ignore_index: int | None = None,
@@ -104,15 +105,15 @@ class BackwardLoss(WeakLabelLoss):
         return Weighted(r, self.class_weights.to(dtype)) if self._weighted else r
 
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """The line, with the target of each label."""
+        """``F(v) - <r, v>`` with the target r of each label."""
         return self.line(scores, self.evidence(labels, scores.dtype))
 
     def pointwise_soft(self, scores: Tensor, shares: Tensor) -> Tensor:
-        """The line, with the target ``r = R s``, which is linear in the shares."""
+        """``F(v) - <r, v>`` with the target ``r = R s``, which is linear in the shares."""
         return self.line(scores, self.evidence(shares, scores.dtype))
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
-        """The line, with the target of each example's own T."""
+        """``F(v) - <r, v>`` with the target r of each example's own T."""
         r: Targets = Dense(targets_of(transitions, labels, self.validate).to(scores.dtype))
         if self.class_weights is not None:
             r = Weighted(r, self.class_weights.to(scores.dtype))
@@ -195,7 +196,7 @@ class BackwardLoss(WeakLabelLoss):
         return known.rows
 
     def bounds(self) -> Bounds:
-        """Those of the targets, for the line as it stands here."""
+        """The greatest lower bounds ``-F*(r)``, one for each kind of label."""
         return self._bounds() if self.bounds_are_of(BackwardLoss) else super().bounds()
 
     def _bounds(self) -> Bounds:

@@ -24,6 +24,7 @@ class BatchRiskLoss(WeakLabelLoss):
     def __init__(
         self,
         transition: Transition | str,
+        *,
         reconstruction: str | Reconstruction = "auto",
         validate: bool = True,
         ignore_index: int | None = None,

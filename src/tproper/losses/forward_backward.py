@@ -71,6 +71,7 @@ class ForwardBackwardLoss(WeakLabelLoss):
         self,
         transition: Transition | str,
         middle: float | Transition | str | ArrayLike = HALF,
+        *,
         reconstruction: str | Reconstruction = "auto",
         reduction: Reduction = "mean",
         validate: bool = True,
@@ -147,7 +148,12 @@ class ForwardBackwardLoss(WeakLabelLoss):
 
 def _middle(given: Any, transition: Transition) -> FloatArray:
     if isinstance(given, (str, Transition)):
-        given = read_transition(given, transition.num_classes).matrix()
+        try:
+            given = read_transition(given, transition.num_classes).matrix()
+        except InputError as error:
+            raise InputError(
+                f"middle: expected a number from 0 to 1, a matrix or a transition, got {checks.short(given)}; {error}"
+            ) from None
     if isinstance(given, (int, float)) and not isinstance(given, bool):
         s, K = checks.real(given, "middle", 0, 1), transition.num_classes
         T, one = s * transition.matrix(), (1 - s) * np.eye(K)

@@ -131,11 +131,12 @@ def make_loss(
             share = float(loss.partition(":")[2] or HALF)
         except ValueError:
             raise InputError(f"loss: expected a number as in 'forward_backward:0.5', got {loss!r}") from None
-        return ForwardBackwardLoss(transition, share, _reconstruction(reconstruction, transition))
+        return ForwardBackwardLoss(transition, share, reconstruction=_reconstruction(reconstruction, transition))
     if loss in ("ga", "nonnegative"):
         refuse("potential", "squeeze")
         R = _reconstruction(reconstruction, transition)
-        return GradientAscentLoss(transition, R) if loss == "ga" else NonNegativeLoss(transition, R)
+        kind = GradientAscentLoss if loss == "ga" else NonNegativeLoss
+        return kind(transition, reconstruction=R)
     known = ", ".join([*LOSSES, *_OTHERS])
     raise InputError(f"loss: expected one of {known}, a loss object, or a callable, got {loss!r}")
 
@@ -202,13 +203,13 @@ def loss_from_dict(data: Mapping[str, Any], transition: Transition) -> nn.Module
         raise InputError(f"loss: expected a known kind of loss, got {kind!r}")
     R = Reconstruction.from_plain(data["reconstruction"], transition)
     if kind == "forward_backward":
-        return ForwardBackwardLoss(transition, data["middle"], R, ignore_index=ignored)
+        return ForwardBackwardLoss(transition, data["middle"], reconstruction=R, ignore_index=ignored)
     if kind == "backward":
         potential = _potential_from_plain(data["potential"])
         weights = data["class_weights"]
         return BackwardLoss(transition, potential, reconstruction=R, class_weights=weights, ignore_index=ignored)
     make = GradientAscentLoss if kind == "ga" else NonNegativeLoss
-    return make(transition, R, ignore_index=ignored)
+    return make(transition, reconstruction=R, ignore_index=ignored)
 
 
 def _potential_to_plain(F: Potential) -> dict[str, Any]:

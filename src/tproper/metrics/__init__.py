@@ -1,6 +1,6 @@
 """Scores from weak labels alone, with standard errors and intervals; calibration; the same from clean labels.
 
-Imports from `certificates` and the rooms above it.
+Imports from `certificates` and the packages above it.
 """
 
 from .balanced import weak_balanced_accuracy

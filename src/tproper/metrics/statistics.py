@@ -86,11 +86,12 @@ class Reweigher:
             values = values @ self.correction  # <A r, s> = <r, A' s>
         return self.reconstruction.evidence(labels, torch.float64, self.tables).inner(values)
 
-    def luck(self, labels: Tensor, a: FloatArray, sums: FloatArray) -> float:
-        """The variance of a mean with weights a that the corrected targets are free of; `sums` are `target_sums`."""
-        if self.classes is None:
-            return 0.0
-        P = torch.as_tensor(self.classes.posteriors)
+    def luck(self, labels: Tensor, a: FloatArray, sums: FloatArray, posteriors: FloatArray) -> float:
+        """The variance of a mean with weights a that the corrected targets are free of; `sums` are `target_sums`.
+
+        `posteriors` (n, K) are those of the classes, given all answers.
+        """
+        P = torch.as_tensor(posteriors)
         share = torch.as_tensor(a) @ P
         means = torch.as_tensor(sums) / share.clamp_min(1.0 / len(P))[:, None]  # S[z]: what class z scores
         total = 0.0
@@ -186,9 +187,10 @@ def drawn_labels(
     """
     K = p.shape[-1]
     mixed = (p + 1.0 / K) / 2
-    z = torch.as_tensor(drawn_classes(mixed.numpy(), rng))
-    weights = (p.gather(-1, z[:, None]) / mixed.gather(-1, z[:, None]))[:, 0].numpy()
-    drawn = transition.encode(transition.sample(z, rng), validate=False)
+    z = drawn_classes(mixed.numpy(), rng)
+    at = torch.as_tensor(z)[:, None]
+    weights = (p.gather(-1, at) / mixed.gather(-1, at))[:, 0].numpy()
+    drawn = transition.encode(transition.draw(z, rng), validate=False)
     return transition.with_gaps_of(drawn, like), weights
 
 
@@ -455,5 +457,6 @@ def estimate(
         a = w / w.sum()
         sums = weigher.target_sums(labels, values, a)
         out.widen(weigher.draws, weigher.draws.means(sums))
-        out.lessen(weigher.luck(labels, a, sums))
+        if weigher.classes is not None:
+            out.lessen(weigher.luck(labels, a, sums, weigher.classes.posteriors))
     return out

@@ -1,6 +1,6 @@
 """Pictures: ``compute_*`` returns data, ``draw_*(ax, data)`` draws them. Needs the extra ``tproper[plots]``.
 
-Imports from `metrics` and the rooms above it.
+Imports from `metrics` and the packages above it.
 """
 
 from .heat_map import TransitionMap, compute_transition_map, draw_transition, draw_transition_map

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from .._core import FloatArray
@@ -15,6 +14,9 @@ from ..losses import ForwardLoss
 from ..transitions import Dense, Transition
 from .linear import ScoreLoss, evidence_loss, score_loss
 
+ENOUGH = 2e-6  # to the least risk, for a comparison of rounds
+EXACT = 1e-13  # for a temperature
+LIMIT = 10.0  # of a log-scale
 LOG_SCALES = np.linspace(-3.0, 3.0, 7)  # where the search for a temperature begins: the risk may have two minima
 # Minus the log density of a log-scale, for each label, and its slope.
 Prior = Callable[[float], tuple[float, float]]
@@ -56,11 +58,11 @@ def calibrated_risks(
 class RunningScale:
     """The forward risk at the best temperature of scores that change little from one call to the next.
 
-    The last scale is where Newton's method begins, which then needs a step or two.
+    The last scale is where Newton's method begins, with the last curvature: often a step or none.
     """
 
     def __init__(self, risk: ScoreLoss) -> None:
-        self.risk, self.log_scale = risk, 0.0
+        self.risk, self.log_scale, self.curvature = risk, 0.0, 0.0
 
     def __call__(self, scores: FloatArray) -> float:
         """The least risk of ``scale x scores`` (n, K)."""
@@ -72,26 +74,35 @@ class RunningScale:
             value, E = self.risk(S)
             return value, float(np.vdot(E, S))
 
-        a, limit = self.log_scale, 10.0
-        value, of_a = at(a)
-        best, width = (value, a), 0.1
-        for _ in range(20):  # a secant of the slope, never further than one
-            b = min(max(a + (-width if of_a > 0 else width), -limit), limit)
-            if b == a:
-                break
-            other, of_b = at(b)
-            best = min(best, (other, b))
-            if of_a == of_b:
-                break
-            step = -of_b * (b - a) / (of_b - of_a)
-            if (of_b - of_a) / (b - a) <= 0 or not math.isfinite(step):  # not convex here: go on downhill
-                step = -math.copysign(2 * width, of_b)
-            a, of_a = b, of_b
-            width = min(abs(step), 1.0)
-            if width < 0.02:
-                break
-        value, self.log_scale = best
+        value, self.log_scale, self.curvature = descend(at, self.log_scale, self.curvature, -LIMIT, LIMIT, ENOUGH)
         return value
+
+
+def descend(
+    at: Callable[[float], tuple[float, float]], a: float, curvature: float, low: float, high: float, enough: float
+) -> tuple[float, float, float]:
+    """The least value of a smooth function of one number, where, and the curvature there, downhill from a.
+
+    `at` gives value and slope; `curvature` is a guess, or 0. Newton's steps with the secants of the slope, never
+    longer than one, end where the next would lower the value by less than `enough`.
+    """
+    value, slope = at(a)
+    best = (value, a)
+    step = -slope / curvature if curvature > 0 else -math.copysign(0.1, slope)
+    for _ in range(20):
+        low, high = (low, a) if slope > 0 else (a, high)  # the slope changes its sign between them
+        fall = 0.5 * abs(slope * step) if curvature > 0 else math.inf
+        if slope == 0 or fall < enough or high - low < 1e-9:
+            break
+        b = a + min(max(step, -1.0), 1.0)
+        b = b if low < b < high else 0.5 * (max(low, a - 1) + min(high, a + 1))
+        other, of_b = at(b)
+        best = min(best, (other, b))
+        curvature = (of_b - slope) / (b - a)
+        # where it is not convex: on downhill
+        step = -of_b / curvature if curvature > 0 else -math.copysign(2 * abs(b - a), of_b)
+        a, slope = b, of_b
+    return *best, curvature
 
 
 def not_clearly_worse(rows: Tensor, least: Tensor, weights: Tensor | None = None, errors: float = 1.0) -> Tensor:
@@ -144,21 +155,13 @@ def best_log_scale(
     """
     unmasked = np.where(np.isfinite(V), V, 0.0)
 
-    def objective(a: float) -> tuple[float, FloatArray]:
+    def at(a: float) -> tuple[float, float]:
         f, E = risk(math.exp(a) * V)
         of_a, slope = (0.0, 0.0) if prior is None else prior(a)
-        return f + of_a, np.array([math.exp(a) * np.vdot(E, unmasked) + slope])
+        return f + of_a, math.exp(a) * float(np.vdot(E, unmasked)) + slope
 
-    grid = log_scales(unmasked) if start is None else np.array([start])
+    grid = log_scales(unmasked).tolist()
     low, high = (grid[0] - 1, grid[-1] + 1) if limits is None else limits
-    inside = [a for a in grid.tolist() if low <= a <= high] or [low, high]
-    least, _, first = min((objective(a)[0], abs(a), a) for a in inside)  # of equal ones that nearest to one
-    out = minimize(
-        lambda x: objective(float(x[0])),
-        np.array([first]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(low, high)],
-        options={"maxiter": 50},
-    )
-    return float(out.x[0]) if out.fun <= least else first
+    if start is None:  # of equal ones that nearest to one
+        _, _, start = min((at(a)[0], abs(a), a) for a in grid if low <= a <= high)
+    return descend(at, start, 0.0, low, high, EXACT)[1]

@@ -1,6 +1,6 @@
-"""Tables in, models out: what the command works with, for Python as well. Names are imported when first asked for.
+"""Tables in, models out: what the command works with, for Python as well.
 
-Imports from `evaluation` and the rooms above it.
+Imports from `evaluation` and the packages above it.
 """
 
 from typing import TYPE_CHECKING

@@ -106,12 +106,10 @@ def holds_collections(y: Any) -> bool:
         return False
     if hasattr(y, "columns") or isinstance(y, (str, bytes)):  # a data frame is 2-d
         return False
-    first = next((v for v in y if not _is_none(v)), None) if isinstance(y, Iterable) and not _numbers(y) else None
+    if isinstance(y, Tensor) or (isinstance(y, np.ndarray) and y.dtype.kind != "O"):
+        return False
+    first = next((v for v in y if not _is_none(v)), None) if isinstance(y, Iterable) else None
     return isinstance(first, (set, frozenset, list, tuple, np.ndarray)) or hasattr(first, "to_list")
-
-
-def _numbers(y: Any) -> bool:
-    return isinstance(y, Tensor) or (isinstance(y, np.ndarray) and y.dtype.kind != "O")
 
 
 def column(y: Any, argument: str = "y") -> NDArray[Any]:

@@ -83,7 +83,7 @@ FORMS = {
         Form("shared errors", "one error rate, errors as in all classes together", "own", True),
         Form("complementary", "uniform complementary labels (label z never given to class z)", "zero", False),
         Form("biased complementary", "complementary labels, some labels more popular", "zero", True),
-        Form("neighbours", "classes in an order: one error rate, errors among neighbours", "own", False, 0.05),
+        Form("neighbours", "classes in an order: one error rate, errors between adjacent classes", "own", False, 0.05),
         Form("near classes", "classes in an order: one error rate, errors among near classes", "own", False, 0.4),
     )
 }

@@ -24,7 +24,10 @@ class BenchOptions:
     ]
     models: Annotated[str, typer.Option(help="comma-separated: linear, mlp, resnet20, wrn28_2")] = ""
     methods: Annotated[str, typer.Option(help="comma-separated, or all that fit the labels")] = "all"
-    method_file: Annotated[list[str] | None, typer.Option(help="your own loss, mine.py:my_loss")] = None
+    method_file: Annotated[
+        list[str] | None,
+        typer.Option(help="your own loss, mine.py:name: a function of scores (S, n, K) and labels, or of T"),
+    ] = None
     labels: Annotated[
         Path | None,
         typer.Option(

@@ -8,7 +8,7 @@ import torch
 
 import tproper as tp
 from tproper_lab import METHODS, find_method
-from tproper_lab.neighbours.learned import VolMinNet
+from tproper_lab.peers.learned import VolMinNet
 
 S, N, K = 2, 6, 4
 
