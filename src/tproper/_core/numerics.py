@@ -40,7 +40,7 @@ def inner(r: Tensor, x: Tensor) -> Tensor:
 
 
 def is_finite(values: Tensor) -> bool:
-    """Whether all are known to be finite, by their sum: one pass. Sums that overflow say no, and values out of sight."""
+    """Whether all are known to be finite, by their sum: one pass. Overflow, or values out of sight, say no."""
     return at_hand(values) and math.isfinite(float(values.detach().sum()))
 
 
