@@ -401,8 +401,9 @@ class _Maps:
         """The method with the least cross-validated risk, a richer one only for a clear gain."""
         choice: MethodName = "identity"
         for name in METHODS[1:]:
-            if name == "matrix" and self.T.num_classes > MATRIX_AT_MOST:
-                break
+            K = self.T.num_classes
+            if (name == "vector" and K == 2) or (name == "matrix" and K > MATRIX_AT_MOST):
+                break  # of two classes only the difference of the scores counts: bias has all maps of it
             self.validate(name)
             fall, error = _mean(self.risks[choice] - self.risks[name], self.w, self.groups)
             clear = fall > (CLEAR if name == "temperature" else CLEARER) * error

@@ -1,7 +1,7 @@
 """Fitted classifiers as ONNX: one graph from the columns of a table, or from features, to class probabilities.
 
 The graph does what `predict_proba` does, calibration and encoding of columns included, without Python: any runtime of
-ONNX runs it. What the library refuses (a gap where training had none) a graph cannot; there it gives NaN.
+ONNX runs it. What the library refuses (a gap in a column whose median nobody kept) a graph cannot; there it gives NaN.
 """
 
 from __future__ import annotations
@@ -193,10 +193,9 @@ class _Graph:
         if numbers.names:
             X = self.node("Concat", numbers.names, axis=1)
             gappy = numbers.gappy
-            if gappy.any():
+            if not np.isnan(numbers.stand_in).all():
                 missing = self.node("IsNaN", [X])
-                fill = self.constant(np.where(gappy, numbers.fill, np.nan), np.float64)
-                X = self.node("Where", [missing, fill, X])
+                X = self.node("Where", [missing, self.constant(numbers.stand_in, np.float64), X])
             centre, scale = (self.constant(v, np.float64) for v in (numbers.centre, numbers.scale))
             parts.append(self.cast(self.node("Div", [self.node("Sub", [X, centre]), scale])))
             if gappy.any():

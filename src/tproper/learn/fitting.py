@@ -179,15 +179,17 @@ def cross_fitted(
     assert isinstance(clf.loss_, WeakLabelLoss)
     n, K = len(data), len(clf.classes_)
     out = np.empty((n, K))
-    at = (np.zeros((K, data.X.shape[1])), np.zeros(K))
+    at = (np.broadcast_to(0.0, (K, data.X.shape[1])), np.zeros(K))  # takes no memory
     splits = folds(n, data.groups, parts or cross_fit_folds(n))
     for number, (train, test) in enumerate(splits, 1):
         fold, more = data.part(train), n / len(train)  # the same prior beside fewer rows
         l2, tol = more * clf.l2_, max(clf.tol, CROSS_FIT_TOL)
         with gathered_warnings(ConvergenceWarning):  # the fit to all rows has warned of it
             fit = linear.fit_linear(
-                fold.X, fold.labels, clf.loss_, fold.weights, l2, tol, clf.max_iter, at, intercept_l2=more * prior
-            )
+                fold.X, fold.labels, clf.loss_, fold.weights, l2, tol, clf.max_iter, at, intercept_l2=more * prior,
+                spend=True,
+            )  # fmt: skip
+        del fold  # before the next one is made
         out[test] = np.asarray(data.X[test] @ fit.coef.T) + fit.intercept
         progress(number / len(splits))
     return out

@@ -10,6 +10,7 @@ long tails hardly hold back a temperature that the labels ask for clearly.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,6 +31,9 @@ METHODS: tuple[MethodName, ...] = ("identity", "temperature", "bias", "vector", 
 # weak labels and penalties from far too small to far too large: the temperature of such a prior serves log loss and
 # calibration better than the identity almost everywhere, also where cross-validation cannot tell the two apart.
 SPREAD = {"a": 0.25, "b": 0.5, "D": 0.2}
+ENOUGH = 2e-6  # to the least risk, for a comparison of rounds
+EXACT = 1e-13  # for a temperature
+LIMIT = 10.0  # of a log-scale
 FREEDOM = 3.0  # degrees of freedom of a's prior
 LOG_SCALES = np.linspace(-3.0, 3.0, 7)  # where the search for a temperature begins: the risk may have two minima
 
@@ -190,11 +194,11 @@ def calibrated_risks(
 class RunningScale:
     """The forward risk at the best temperature of scores that change little from one call to the next.
 
-    The last scale is where Newton's method begins, which then needs a step or two.
+    The last scale is where Newton's method begins, with the last curvature: often a step or none.
     """
 
     def __init__(self, risk: ScoreLoss) -> None:
-        self.risk, self.log_scale = risk, 0.0
+        self.risk, self.log_scale, self.curvature = risk, 0.0, 0.0
 
     def __call__(self, scores: FloatArray) -> float:
         """The least risk of ``scale x scores`` (n, K)."""
@@ -206,26 +210,35 @@ class RunningScale:
             value, E = self.risk(S)
             return value, float(np.vdot(E, S))
 
-        a, limit = self.log_scale, 10.0
-        value, of_a = at(a)
-        best, width = (value, a), 0.1
-        for _ in range(20):  # a secant of the slope, never further than one
-            b = min(max(a + (-width if of_a > 0 else width), -limit), limit)
-            if b == a:
-                break
-            other, of_b = at(b)
-            best = min(best, (other, b))
-            if of_a == of_b:
-                break
-            step = -of_b * (b - a) / (of_b - of_a)
-            if (of_b - of_a) / (b - a) <= 0 or not math.isfinite(step):  # not convex here: go on downhill
-                step = -math.copysign(2 * width, of_b)
-            a, of_a = b, of_b
-            width = min(abs(step), 1.0)
-            if width < 0.02:
-                break
-        value, self.log_scale = best
+        value, self.log_scale, self.curvature = descend(at, self.log_scale, self.curvature, -LIMIT, LIMIT, ENOUGH)
         return value
+
+
+def descend(
+    at: Callable[[float], tuple[float, float]], a: float, curvature: float, low: float, high: float, enough: float
+) -> tuple[float, float, float]:
+    """The least value of a smooth function of one number, where, and the curvature there, downhill from a.
+
+    `at` gives value and slope; `curvature` is a guess, or 0. Newton's steps with the secants of the slope, never
+    longer than one, end where the next would lower the value by less than `enough`.
+    """
+    value, slope = at(a)
+    best = (value, a)
+    step = -slope / curvature if curvature > 0 else -math.copysign(0.1, slope)
+    for _ in range(20):
+        low, high = (low, a) if slope > 0 else (a, high)  # the slope changes its sign between them
+        fall = 0.5 * abs(slope * step) if curvature > 0 else math.inf
+        if slope == 0 or fall < enough or high - low < 1e-9:
+            break
+        b = a + min(max(step, -1.0), 1.0)
+        b = b if low < b < high else 0.5 * (max(low, a - 1) + min(high, a + 1))
+        other, of_b = at(b)
+        best = min(best, (other, b))
+        curvature = (of_b - slope) / (b - a)
+        # where it is not convex: on downhill
+        step = -of_b / curvature if curvature > 0 else -math.copysign(2 * abs(b - a), of_b)
+        a, slope = b, of_b
+    return *best, curvature
 
 
 def not_clearly_worse(rows: Tensor, least: Tensor, weights: Tensor | None = None, errors: float = 1.0) -> Tensor:
@@ -272,23 +285,15 @@ def _log_scale(V: FloatArray, risk: ScoreLoss, total: float) -> float:
     """The log-scale a: the best of a grid, then a local descent from there."""
     unmasked = np.where(np.isfinite(V), V, 0.0)
 
-    def objective(a: float) -> tuple[float, FloatArray]:
+    def at(a: float) -> tuple[float, float]:
         f, E = risk(math.exp(a) * V)
         of_a, slope = log_scale_prior(a, total)
-        return f + of_a, np.array([math.exp(a) * np.vdot(E, unmasked) + slope])
+        return f + of_a, math.exp(a) * float(np.vdot(E, unmasked)) + slope
 
-    grid = log_scales(unmasked)
-    least, _, first = min((objective(a)[0], abs(a), a) for a in grid.tolist())  # of equal ones that nearest to one
-    bounds = [(grid[0] - 1, grid[-1] + 1)]
-    out = minimize(
-        lambda x: objective(float(x[0])),
-        np.array([first]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": 50},
-    )
-    return float(out.x[0]) if out.fun <= least else first
+    grid = log_scales(unmasked).tolist()
+    _, _, first = min((at(a)[0], abs(a), a) for a in grid)  # of equal ones that nearest to one
+    _, a, _ = descend(at, first, 0.0, grid[0] - 1, grid[-1] + 1, EXACT)
+    return a
 
 
 def log_scale_prior(a: float, total: float) -> tuple[float, float]:

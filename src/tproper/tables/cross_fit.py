@@ -37,7 +37,7 @@ class Unseen:
 
 def splits_of(rows: Rows, folds: int | None, seed: int) -> list[Split]:
     """(rows to train on, rows to score) of each fold."""
-    n = len(rows.X)
+    n = len(rows)
     splits = random_folds(n, min(folds or FOLDS, n), np.random.default_rng(seed), rows.group)
     for train, _ in splits:
         check_groups(rows, train)
@@ -61,7 +61,7 @@ def cross_fitted(
     rows: Rows, features: Any, make: Callable[[], Any], splits: Sequence[Split], folds: int | None
 ) -> Unseen:
     """Fit one model for each fold to the rows outside of it; `make` gives an estimator."""
-    n = len(rows.X)
+    n = len(rows)
     p = np.full((n, len(rows.codec.classes)), np.nan)
     with Bar("scoring", len(splits), "folds") as bar:
         for f, (train, test) in enumerate(splits):
@@ -98,4 +98,5 @@ def fit_part(estimator: Any, features: Any, rows: Rows, part: NDArray[np.int64])
     known = None if rows.true is None else np.array([*rows.codec.names, None], dtype=object)[rows.true[part]]
     group = None if rows.group is None else rows.group[part]
     labels = Encoded(torch.as_tensor(rows.labels[part]))
-    return estimator.fit(features[part], labels, true=known, groups=group)
+    some = features if np.array_equal(part, np.arange(features.shape[0])) else features[part]
+    return estimator.fit(some, labels, true=known, groups=group)
