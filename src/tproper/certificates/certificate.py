@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -404,6 +404,8 @@ def _certify_forward_backward(loss: ForwardBackwardLoss, seed: int = 0) -> Certi
 
 
 NOT_CLAIMED = "nothing is claimed of strictness, nor of R: the label speaks of several examples at once"
+MEMBERS = "given all members, whose classes are independent given their features"
+ANY_BAG = (("any bag", 0.0),)  # reached by members that are certain
 
 
 @certificate_of.register
@@ -414,34 +416,24 @@ def _certify_pairs(loss: PairLoss, seed: int = 0) -> Certificate:
         same = len(kernel.symmetries())
         if same > 1:
             notes.append(f"classes are found up to a renaming: {same} leave these labels' probabilities as they are")
-    return Certificate(
-        loss="PairLoss",
-        transition=kernel.name,
-        reconstructible=False,
-        proper=True,
-        strictly_proper=False,
-        lower_bounded=True,
-        bounds=bounds,
-        witness=None,
-        evidence="exact",
-        notes=tuple(notes),
-        groups=tuple((f"label {name}", float(b)) for name, b in zip(kernel.names, bounds, strict=True)),
-    )
+    groups = tuple((f"label {name}", float(b)) for name, b in zip(kernel.names, bounds, strict=True))
+    return _of_a_log_score("PairLoss", kernel.name, notes, groups)
 
 
 @certificate_of.register
 def _certify_counts(loss: BagCountLoss, seed: int = 0) -> Certificate:
-    return _of_a_log_score("BagCountLoss", "numbers of each class in a bag", "the counts' probability")
+    notes = [f"the log score of the counts' probability {MEMBERS}", NOT_CLAIMED]
+    return _of_a_log_score("BagCountLoss", "numbers of each class in a bag", notes, ANY_BAG)
 
 
 @certificate_of.register
 def _certify_at_least_one(loss: AtLeastOneLoss, seed: int = 0) -> Certificate:
-    return _of_a_log_score("AtLeastOneLoss", "whether some member of a bag is positive", "the label's probability")
+    notes = [f"the log score of the label's probability {MEMBERS}", NOT_CLAIMED]
+    return _of_a_log_score("AtLeastOneLoss", "whether some member of a bag is positive", notes, ANY_BAG)
 
 
-def _of_a_log_score(name: str, labels: str, of: str) -> Certificate:
-    """A log score of labels of many examples: at least 0, which is reached by members that are certain."""
-    note = f"the log score of {of} given all members, whose classes are independent given their features"
+def _of_a_log_score(name: str, labels: str, notes: Sequence[str], groups: tuple[tuple[str, float], ...]) -> Certificate:
+    """A log score of labels of several examples, with the bound of each kind of label."""
     return Certificate(
         loss=name,
         transition=labels,
@@ -449,11 +441,11 @@ def _of_a_log_score(name: str, labels: str, of: str) -> Certificate:
         proper=True,
         strictly_proper=False,
         lower_bounded=True,
-        bounds=np.zeros(1),
+        bounds=np.array([bound for _, bound in groups]),
         witness=None,
         evidence="exact",
-        notes=(note, NOT_CLAIMED),
-        groups=(("any bag", 0.0),),
+        notes=tuple(notes),
+        groups=groups,
     )
 
 

@@ -122,7 +122,7 @@ class BackwardLoss(WeakLabelLoss):
     def line(self, v: Tensor, r: Targets) -> Tensor:
         """``s F(v) - <r, v>`` for a target r of sum s, which is 1 without class weights."""
         losses = self.potential.weak_loss(v, r.inner, r.total)
-        if tracing.traced() or losses.is_cuda or not is_finite(losses):
+        if not is_finite(losses):
             losses = self._outside_of_reach(losses, v, r)
         return r.hush(losses)
 
