@@ -22,6 +22,7 @@ from .given import given_transitions
 from .kernels import cpu, dispatch
 
 Reduction = Literal["none", "mean", "sum"]
+REDUCTIONS = ("none", "mean", "sum")
 Backend = Literal["auto", "torch", "triton"]
 
 
@@ -75,7 +76,7 @@ def left_out(scores: Tensor, weights: Tensor | None) -> Tensor:
     if weights is None:
         return scores
     out = weights == 0
-    if out.device.type == "cpu" and tracing.readable(out) and not bool(out.any()):
+    if tracing.at_hand(out) and not bool(out.any()):
         return scores
     return torch.where(out[..., None], 0.0, scores)
 
@@ -111,7 +112,7 @@ class WeakLabelLoss(nn.Module, ABC):
     ) -> None:
         super().__init__()
         transition = read_transition(transition)
-        checks.choice(reduction, "reduction", ("none", "mean", "sum"))
+        checks.choice(reduction, "reduction", REDUCTIONS)
         self.transition = transition
         self.reduction: Reduction = reduction
         self.validate = validate
@@ -421,3 +422,21 @@ def _bound(
         return losses.detach(), left_out(gradient, weights)  # 0 times an infinite slope is NaN
 
     return both
+
+
+class JointLoss(nn.Module):
+    """What losses share whose labels speak of several examples at once: pairs, bags."""
+
+    def __init__(self, num_classes: int, reduction: Reduction) -> None:
+        super().__init__()
+        checks.choice(reduction, "reduction", REDUCTIONS)
+        self.num_classes = num_classes
+        self.reduction: Reduction = reduction
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Class probabilities of one example: softmax."""
+        return torch.softmax(checks.scores(scores, self.num_classes, some=False), -1)
+
+    def certify(self, seed: int = 0) -> Any:
+        """Properness and bounds, with evidence."""
+        return certificate_of(self)
