@@ -40,7 +40,7 @@ from ..losses import (
     weighted,
 )
 from ..potentials import BayesRisk, Potential, Squeezed
-from ..transitions import Kinds, Reconstruction, Transition, read_transition, reconstruct
+from ..transitions import Kinds, Reconstruction, Transition, read_transition
 from .probing import probe_callable, strictness, violates_convexity
 
 MOST_ASKED = 100  # kinds of labels among which the steepest fall is sought
@@ -560,7 +560,7 @@ def critical_k(transition: Transition | str, reconstruction: str | Reconstructio
     >>> tp.critical_k(tp.complementary(4)).round(6)  # K (K - 2) / (K - 1)
     array([2.666667, 2.666667, 2.666667, 2.666667])
     """
-    R = reconstruct(read_transition(transition), reconstruction)
+    R = read_transition(transition).reconstruction(reconstruction)
     kinds = R.kinds()
     return kinds.spread(critical_k_of(kinds.all()))
 
@@ -656,7 +656,7 @@ def decompose(
     True
     """
     transition = read_transition(transition)
-    R = reconstruct(transition, reconstruction)
+    R = transition.reconstruction(reconstruction)
     q = None if points is None else checks.rows(points, "points")
     if callable(loss_table) and not isinstance(loss_table, Tensor):
         if q is None:

@@ -189,15 +189,10 @@ class Step(Targets):
         """By way of the smaller side of the set."""
         self.flat(g.dtype).subtract_(g, share)
 
-    def _values(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """r outside of S, and inside."""
-        outside = (1 - self.c * mask_sizes(self.masks)) / self.masks.shape[-1]
-        return outside.to(dtype)[..., None], (self.c + outside).to(dtype)[..., None]
-
     def dense(self, dtype: torch.dtype) -> Tensor:
         """One value inside of S, another outside, computed in float64."""
-        outside, inside = self._values(dtype)
-        return torch.where(self.masks, inside, outside)
+        outside = (1 - self.c * mask_sizes(self.masks)) / self.masks.shape[-1]
+        return torch.where(self.masks, (self.c + outside).to(dtype)[..., None], outside.to(dtype)[..., None])
 
     def __getitem__(self, rows: slice) -> Step:
         return Step(self.masks[rows], self.c[rows])
