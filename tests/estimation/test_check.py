@@ -385,7 +385,7 @@ def test_kinds_of_input_and_plain_data():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: tp.check_transition([0, 1], "T"), "transition: expected a tproper.Transition, got str"),
+        (lambda: tp.check_transition([0, 1], "T"), "transition: expected one of binary, "),
         (lambda: tp.check_transition([0, 3], tp.identity(2)), r"labels: expected integers in \[0, 2\), got 3"),
         (lambda: tp.check_transition([], tp.identity(2)), "labels: expected at least one label, got an empty batch"),
         (lambda: tp.check_transition([[0, 1]], tp.identity(2)), "labels: expected one label per example"),
