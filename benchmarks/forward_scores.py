@@ -135,10 +135,10 @@ def costs() -> list[str]:
         "",
         "## A T that comes with the call",
         "",
-        "`loss(scores, labels, transitions=T)`, T fixed or learned, beside the line written by hand: forward and "
-        f"backward pass, {record['rows']} rows, {record['classes']} classes, gradients of scores and T, milliseconds "
-        f"of one thread (median; least), by `benchmarks/given_transitions.py` (commit {m['commit']}, {m['date']}, "
-        f"{m['cpu']}).",
+        "`loss(scores, labels, transitions=T)`, T fixed or learned, beside the same formula written by hand: forward "
+        f"and backward pass, {record['rows']} rows, {record['classes']} classes, gradients of scores and T, "
+        f"milliseconds of one thread (median; least), by `benchmarks/given_transitions.py` (commit "
+        f"{m['commit']}, {m['date']}, {m['cpu']}).",
         "",
         "| | ms |",
         "| --- | ---: |",

@@ -15,11 +15,14 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+MOST_MODULES = 4  # of a room that are drawn
 sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "benchmarks")]
 
 
@@ -90,8 +93,28 @@ def matrix() -> str:
     return markdown(["row", "Python", "versions", "tests", "commit"], rows)
 
 
-#: The tables that templates call by name.
-TABLES: dict[str, Callable[[], str]] = {"matrix": matrix, "promises": promises, "losses": losses}
+@cache
+def routes() -> dict[str, Any]:
+    """What routes through the package visit, from the record that ``tools/routes.py --write`` writes."""
+    found: dict[str, Any] = json.loads((ROOT / "benchmarks" / "records" / "routes.json").read_text())
+    return found
+
+
+def drawn(route: str, lines: list[str]) -> str:
+    """A route as a tree of rooms, given as "room | words", with the modules in which it visits most functions."""
+    rows = []
+    for line in lines:
+        room, _, words = line.partition(" | ")
+        modules = routes()[route]["modules"][room.strip()][:MOST_MODULES]
+        rows.append((room, ", ".join(modules), words))
+    widths = [max(len(row[i]) for row in rows) + 3 for i in (0, 1)]
+    return "".join(f"    {room:<{widths[0]}}{modules:<{widths[1]}}{words}\n" for room, modules, words in rows)
+
+
+#: What templates call by name.
+TABLES: dict[str, Callable[..., Any]] = {
+    "matrix": matrix, "promises": promises, "losses": losses, "routes": routes, "drawn": drawn
+}  # fmt: skip
 #: Pages that a script of benchmarks/ writes as a whole.
 WHOLE: dict[str, str] = {
     "docs/boosting.md": "boosting",

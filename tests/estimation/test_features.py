@@ -277,3 +277,44 @@ def test_sparse_features_of_annotators_and_their_progress():
     assert min(right[:2]) > right[2] + 0.02
     assert done[-1] == 1.0
     assert both[1].classifier.predict_proba(csr_array(X)).shape == (400, 3)
+
+
+def overlapping(seed, T, n=1000):
+    """Features that leave the classes open."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    p = np.exp(0.7 * X[:, :3])
+    p /= p.sum(axis=1, keepdims=True)
+    z = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=2)
+    return X, tp.Transition(T).sample(z, rng)
+
+
+def test_labels_that_may_name_the_class_or_what_it_is_not_are_not_named_with_confidence():
+    """An order of the classes that is wrong has every entry of T wrong: where both may be, intervals hold both."""
+    T, share = np.array([[0.8, 0.17, 0.04], [0.18, 0.81, 0.36], [0.02, 0.02, 0.6]]), []
+    for seed in range(12):
+        X, y = overlapping(seed, T)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            low, high = tp.estimate_transition(y, X=X, num_classes=3, random_state=0).interval()
+        share.append(((low <= T) & (high >= T)).mean())
+    assert min(share) > 0.3
+    assert np.mean(share) > 0.75
+
+
+def test_classes_that_features_leave_open_have_no_names_where_no_label_leads():
+    from tproper.estimation.features import names
+
+    led = np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]])
+    order, sentence, other = names(led, "auto", unsure=True)
+    assert order.tolist() == [0, 1, 2]
+    assert other is None
+    assert "most frequent" in sentence
+    hole = np.array([[0.55, 0.02, 0.43], [0.43, 0.55, 0.02], [0.02, 0.43, 0.55]])
+    assert "rarest" in names(hole, "auto")[1]
+    assert "most frequent" in names(hole, "auto", unsure=True)[1]
+    flat = np.array([[0.48, 0.07, 0.45], [0.45, 0.48, 0.07], [0.07, 0.45, 0.48]])
+    order, sentence, other = names(flat, "auto", unsure=True)
+    assert "rarest" in sentence
+    assert other.tolist() == [0, 1, 2]
+    assert names(flat, "complementary", unsure=True)[2] is None

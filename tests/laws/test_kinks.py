@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from scipy.optimize import linprog
 
 import tproper as tp
@@ -183,5 +184,5 @@ def test_a_potential_that_is_infinite_outside_a_ball_grows_faster_than_linearly(
     q = draw(5, K)
     torch.testing.assert_close(F.conjugate(q), tp.Spherical().conjugate(q), rtol=1e-9, atol=1e-9)
     wrong = tp.ConvexPotential(F.function, domain="simplex", name="a ball")
-    with pytest.raises(ValueError, match="domain: expected 'affine', got 'simplex' for a ball, which grows faster"):
+    with refused("domain"):
         wrong.conjugate(q)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 
 import tproper as tp
 
@@ -340,9 +341,7 @@ def test_sets_too_unlikely_for_a_double_have_their_own_target():
 @pytest.mark.parametrize("make", [tp.BackwardLoss, tp.ForwardLoss, tp.GradientAscentLoss, tp.NonNegativeLoss])
 def test_probabilities_are_those_of_the_classes(make):
     loss = make(tp.symmetric_noise(3, 0.2))
-    with pytest.raises(
-        ValueError, match=r"scores: expected the last dimension to be the 3 classes, got shape \(2, 4\)"
-    ):
+    with refused("scores"):
         loss.probabilities(torch.zeros(2, 4))
     assert loss.probabilities(torch.zeros(0, 3)).shape == (0, 3)
 

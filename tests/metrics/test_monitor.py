@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from sklearn.datasets import load_digits
 from torch import nn
 
@@ -171,18 +172,18 @@ def test_sums_are_divided_and_floors_are_the_potentials():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: LossMonitor(nn.CrossEntropyLoss()), "loss: expected a tproper loss, got CrossEntropyLoss"),
-        (lambda: LossMonitor(tp.ForwardLoss(tp.identity(3), reduction="none")), "loss: expected reduction"),
-        (lambda: LossMonitor(tp.ForwardLoss(tp.identity(3)), window=5), "window: expected an integer >= 20, got 5"),
-        (lambda: LossMonitor(tp.ForwardLoss(tp.identity(3))).update(torch.zeros(3)), "value: expected the mean loss"),
-        (lambda: LossMonitor(tp.ForwardLoss(tp.identity(3))).update("low"), "value: expected the mean loss"),
-        (lambda: LossMonitor(tp.ForwardLoss(tp.identity(3))).update(1.0, [0, 1], n=3), "n: expected 2"),
-        (lambda: LossMonitor(tp.ForwardLoss(tp.identity(3)), num_examples=9).update(1.0), "n: expected the number"),
-        (lambda: LossMonitor(tp.ForwardLoss(tp.identity(3), reduction="sum")).update(1.0), "n: expected the number"),
+        (lambda: LossMonitor(nn.CrossEntropyLoss()), "loss"),
+        (lambda: LossMonitor(tp.ForwardLoss(tp.identity(3), reduction="none")), "loss"),
+        (lambda: LossMonitor(tp.ForwardLoss(tp.identity(3)), window=5), "window"),
+        (lambda: LossMonitor(tp.ForwardLoss(tp.identity(3))).update(torch.zeros(3)), "value"),
+        (lambda: LossMonitor(tp.ForwardLoss(tp.identity(3))).update("low"), "value"),
+        (lambda: LossMonitor(tp.ForwardLoss(tp.identity(3))).update(1.0, [0, 1], n=3), "n"),
+        (lambda: LossMonitor(tp.ForwardLoss(tp.identity(3)), num_examples=9).update(1.0), "n"),
+        (lambda: LossMonitor(tp.ForwardLoss(tp.identity(3), reduction="sum")).update(1.0), "n"),
     ],
 )
 def test_wrong_uses(call, message):
-    with pytest.raises(ValueError, match=message):
+    with refused(message):
         call()
 
 

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from scipy.stats import binomtest
 from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
@@ -164,7 +165,7 @@ def test_log_loss_with_a_zero_under_weak_labels_is_infinite_and_says_so():
     assert bad.value == math.inf
     assert "weak_brier" in bad.note
     assert json.loads(json.dumps(bad.to_dict()))["value"] == "inf"
-    with pytest.raises(ValueError, match="a: expected probabilities > 0"):
+    with refused("a"):
         paired_test([1, 1], q, q, tp.complementary(3))
 
 
@@ -291,7 +292,7 @@ def test_scorer_maps_names_and_missing_classes():
     partial = LogisticRegression().fit(X[z > 0], z[z > 0])  # has never seen class 0
     assert weak_scorer("brier", tp.identity(3))(partial, X[z > 0], z[z > 0]) > -0.2
     weak = LogisticRegression().fit(X, np.arange(len(z)) % 7)
-    with pytest.raises(ValueError, match="estimator: expected one whose classes"):
+    with refused("estimator"):
         weak_scorer("brier", tp.identity(3))(weak, X, z)
 
 
@@ -340,5 +341,5 @@ def test_classes_that_cannot_be_told_apart_are_refused():
 
 
 def test_predictions_by_name_are_named_in_the_message():
-    with pytest.raises(ValueError, match="predictions: expected classes among 0, 1, got 'a'"):
+    with refused("predictions"):
         tp.weak_accuracy([0, 1], ["a", "b"], tp.identity(2))

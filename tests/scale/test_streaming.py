@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 
 import tproper as tp
 from tproper.data.checkpoints import StreamProgress
@@ -141,7 +142,7 @@ def test_labels_of_another_kind_are_encoded_by_the_caller(tmp_path):
 
     for X, labels in ParquetSource(tmp_path, "name", batch_size=4, encode=encode).batches(0):
         assert np.array_equal(labels, X[:, 0].astype(int) % 3)
-    with pytest.raises(ValueError, match=r"encode: expected 9 labels, one per row, got shape \(1,\)"):
+    with refused("encode"):
         next(ParquetSource(tmp_path, "name", encode=lambda column: [0]).batches(0))
 
 
@@ -255,27 +256,27 @@ def test_iterables_of_batches():
     rows.clear()
     fit_stream(make_learner(), lambda: iter(batches), epochs=2, progress=lambda at: rows.append(str(at)))
     assert rows[-1].startswith("epoch 2: 10 rows")
-    with pytest.raises(ValueError, match="source: expected a collection or a function for several epochs"):
+    with refused("source"):
         fit_stream(make_learner(), iter(batches), epochs=2)
-    with pytest.raises(ValueError, match=r"batches: expected pairs \(X, labels\), got ndarray at batch 0"):
+    with refused("batches"):
         fit_stream(make_learner(), [np.zeros(3)])
-    with pytest.raises(ValueError, match="source: expected at least one batch"):
+    with refused("source"):
         fit_stream(make_learner(), [])
-    with pytest.raises(ValueError, match=r"checkpoint_seconds: expected a finite number in \[0, inf\), got 'often'"):
+    with refused("checkpoint_seconds"):
         fit_stream(make_learner(), batches, checkpoint_seconds="often")
 
 
 def test_mistakes_are_named(folder, tmp_path):
-    with pytest.raises(ValueError, match=r"label: expected a column of .*, got 'lable'"):
+    with refused("label"):
         ParquetSource(folder, "lable")
-    with pytest.raises(ValueError, match=r"features: expected a column of .*, got 'x9'"):
+    with refused("features"):
         ParquetSource(folder, "label", ["x9"])
-    with pytest.raises(ValueError, match="features: expected other columns than the label, got 'label'"):
+    with refused("features"):
         ParquetSource(folder, "label", ["x0", "label"])
     with pytest.raises(ValueError, match="which does not exist"):
         ParquetSource(tmp_path / "nowhere.parquet", "label")
     (tmp_path / "x.csv").write_text("a")
-    with pytest.raises(ValueError, match=r"path: expected a file that ends in \.parquet"):
+    with refused("path"):
         ParquetSource(tmp_path / "x.csv", "label")
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "e.parquet").write_bytes(b"not parquet")
@@ -294,7 +295,7 @@ def test_mistakes_are_named(folder, tmp_path):
             list(ParquetSource(tmp_path / "h.parquet", label, features).batches(0))
     with pytest.raises(ValueError, match=r"'sets': expected candidate classes in \[0, 4\), got 9, first at row 2 of h"):
         list(ParquetSource(tmp_path / "h.parquet", "sets", ["label"], num_classes=4).batches(0))
-    with pytest.raises(ValueError, match="learner: expected an object with partial_fit, got Linear"):
+    with refused("learner"):
         fit_stream(torch.nn.Linear(2, 2), [])
     assert isinstance(as_source(str(folder / "a.parquet"), label="label"), ParquetSource)
     assert isinstance(as_source([]), IterableSource)
@@ -307,11 +308,11 @@ def test_a_checkpoint_of_another_source_is_refused(folder, tmp_path):
     with pytest.raises(ValueError, match=r"got another batch_size \(16 instead of 32\), seed \(4 instead of 3\); "):
         fit_stream(make_learner(), other, checkpoint=file)
     file.write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match="checkpoint: expected a file that fit_stream wrote"):
+    with refused("checkpoint"):
         fit_stream(make_learner(), source_of(folder), checkpoint=file)
 
 
 def test_a_column_is_a_feature_once(tmp_path):
     parquet.write_table(pa.table({"a": [1.0, 2.0], "b": [1.0, 2.0], "label": [0, 1]}), tmp_path / "t.parquet")
-    with pytest.raises(tp.InputError, match="features: expected different columns"):
+    with refused("features"):
         ParquetSource(tmp_path / "t.parquet", label="label", features=["a", "a", "b"])

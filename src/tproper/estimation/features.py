@@ -34,7 +34,8 @@ ANTI = 0.2  # diagonal of the complementary start, beside an even share
 ROUNDS = 8
 SETTLED = 5e-3  # mean column L1 between rounds ...
 GAIN = 1.0  # ... or gain of log likelihood in a round, below which T is taken as settled
-SURE = 0.8  # mean probability of the most probable class from which p is taken to say much
+SURE = 0.8  # mean probability of the most probable class from which p is taken to say much ...
+OPEN = 0.7  # ... and up to which so little that T's variance is twice what it were if p were known
 TIE = 3.0  # log likelihood within which two T are equally good
 APART = 0.3  # mean column L1 from which two T are different
 NEARLY_NONE = 1.92  # rows that a label must be worth in a class for 0 to be excluded: likelihood ratio 3.84, p = .05
@@ -43,6 +44,11 @@ MOSTLY = 0.5  # of the rows' worth were p known, below which T's doubt is mostly
 STANDS_OUT, LEADS = 0.1, 0.3  # mean leads of a class's own label: some, and so large that it cannot be chance
 TRADED, MOST_TRADED, TRADED_DRAWS = 16, 0.9, 1000  # places on either side, the farthest, and draws of T
 IMPOSSIBLE = 8.0  # log likelihood below the best from which no farther place is looked at
+EITHER_WAY = (
+    "these data do not determine T: no label leads clearly in its class, so that labels may say what the class is, or "
+    "what it is not; T's draws have both; add clean rows, or pass structure='complementary' if labels say what "
+    "the class is not"
+)
 GIVEN_P = "the range covers chance in the labels, not the classifier's own error"
 TOGETHER = "the range covers chance, not a classifier that fits badly"
 
@@ -60,10 +66,10 @@ class Solution:
     classifier: tuple[FloatArray, FloatArray] | None = None  # information on p's own numbers, where T was refined
     bent: tuple[float, int] = (0.0, 0)  # what squares of its scores add to the log likelihood, and their free numbers
 
-    def shrunk(self, evidence: Evidence, structure: str) -> tuple[Shrunk, FloatArray]:
-        """The posterior of T given p, and what the rows of unknown class are worth."""
+    def shrunk(self, evidence: Evidence, structure: str, share: float = 1.0) -> tuple[Shrunk, FloatArray]:
+        """The posterior of T given p, and what the rows of unknown class are worth, or a share of it."""
         assert self.P is not None
-        worth = effective_rows(evidence, self.T, self.P, self.classifier)
+        worth = share * effective_rows(evidence, self.T, self.P, self.classifier)
         if not self.informed:
             worth = np.minimum(worth, 1.0)
         counts = self.T * worth
@@ -92,6 +98,11 @@ class Solution:
     def certainty(self) -> float:
         """Mean probability of the most probable class; 1 as long as there is no p."""
         return 1.0 if self.P is None else float(self.P.max(axis=0).mean())
+
+    @property
+    def temper(self) -> float:
+        """By how much p's own error makes T's variance larger: from 1 where p is sure to 2 where it says little."""
+        return 1.0 + min(max((SURE - self.certainty) / (SURE - OPEN), 0.0), 1.0)
 
     def renamed(self, order: np.ndarray) -> Solution:
         """The same with the classes renamed: class k is what was class order[k]."""
@@ -190,10 +201,14 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
                     f"these data do not determine T: another T, {away:.2f} away (mean L1 of a column), explains the "
                     f"labels as well (log likelihood {rival.value:.1f} and {best.value:.1f})"
                 )
-    naming = []
+    naming: list[str] = []
+    mirror: np.ndarray | None = None
     if not named:
-        order, sentence = names(best.T, structure)
+        order, sentence, either = names(best.T, structure, best.unsure)
         best, naming = best.renamed(order), [sentence]
+        if either is not None:
+            mirror = np.argsort(order)[either]
+            doubts.append(EITHER_WAY)
     free, whole = 0.5 * (evidence.M - 1) * evidence.K, True
     more = (evidence.M - 1) * evidence.K - 1
     # two labels of two classes have one other number: left out it saves nothing, kept its doubt is in the intervals
@@ -208,8 +223,15 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
                 f"no more than {max(best.value - plain.value, 0.0):.1f}, so half of T's draws spread them evenly; "
                 "add clean rows"
             )
-            best, free, whole = plain, 0.5, False
             others = [refined]
+            if mirror is not None:  # one rate: that of the other order, with its own p, may explain the labels worse
+                turned = even(evidence, replace(best, T=best.T[:, mirror]), structure)
+                mirror = None
+                if turned.value < plain.value - TIE:
+                    doubts.remove(EITHER_WAY)
+                else:
+                    others.append(turned)
+            best, free, whole = plain, 0.5, False
     gain = best.value - evidence.without_features()
     best.informed = gain > free + 2 * np.sqrt(free)
     if not best.informed:
@@ -219,7 +241,7 @@ def joint(evidence: Evidence, folds: Any, structure: str) -> EstimatedTransition
         )
     if best.informed and whole:
         best = refined
-    out = _estimated(evidence, best, structure, naming, doubts, named, others)
+    out = _estimated(evidence, best, structure, naming, doubts, named, others, mirror)
     out.classifier = best.folds.final(out.matrix())
     return out
 
@@ -232,13 +254,14 @@ def _estimated(
     doubts: list[str],
     named: bool,
     others: list[Solution],
+    mirror: np.ndarray | None,
 ) -> EstimatedTransition:
     """The posterior of T with its notes; what is in doubt is also warned of. Solutions that these data cannot tell from
-    the best one have as many of its draws."""
-    posterior, worth = best.shrunk(evidence, structure)
+    the best one have as many of its draws, and so has the order `mirror` of its classes where that may be theirs."""
     traded = None
+    posterior, worth = best.shrunk(evidence, structure)
     if best.informed and best.unsure:
-        every = [(best, posterior), *((other, other.shrunk(evidence, structure)[0]) for other in others)]
+        every = [(one, one.shrunk(evidence, structure, 1 / one.temper)[0]) for one in (best, *others)]
         traded = np.concatenate([_traded(evidence, *one) for one in every])
     doubts = doubts + (_vague(evidence, worth) if best.informed else [])
     doubts += _bent(best)
@@ -251,9 +274,12 @@ def _estimated(
         *doubts,
         posterior.notes[0],
     ]
+    if traded is None and mirror is not None:
+        traded = EstimatedTransition.from_dirichlet(posterior.concentration).samples(TRADED_DRAWS, 0)
     if traded is not None:
         mean = traded.mean(axis=0)
-        return _warned(EstimatedTransition(mean / mean.sum(axis=0), draws=traded, notes=notes), doubts)
+        draws = traded if mirror is None else np.concatenate([traded, traded[:, :, mirror]])
+        return _warned(EstimatedTransition(mean / mean.sum(axis=0), draws=draws, notes=notes), doubts)
     out = EstimatedTransition.from_dirichlet(posterior.concentration, notes=notes)
     if structure == "auto":
         counted = evidence.fair + best.T * worth
@@ -297,7 +323,7 @@ def _traded(evidence: Evidence, best: Solution, posterior: Shrunk) -> FloatArray
     at = np.array(sorted(found))
     values = np.array([found[a] for a in at])
     grid = np.linspace(at[0], at[-1], 2000)
-    weight = np.exp(values.min() - np.interp(grid, at, values))
+    weight = np.exp((values.min() - np.interp(grid, at, values)) / best.temper)
     edges = np.cumsum(weight)
     chosen = grid[np.searchsorted(edges / edges[-1], (np.arange(TRADED_DRAWS) + 0.5) / TRADED_DRAWS)]
     rng = np.random.default_rng(0)
@@ -322,12 +348,13 @@ def apart(A: FloatArray, B: FloatArray, named: bool) -> float:
     return float(cost[linear_sum_assignment(cost)].mean())
 
 
-def names(T: FloatArray, structure: str) -> tuple[np.ndarray, str]:
+def names(T: FloatArray, structure: str, unsure: bool = False) -> tuple[np.ndarray, str, np.ndarray | None]:
     """Which column is which class, for labels with the names of classes: the likelihood is the same for every order.
 
     Labels are taken to say what the class is where each class can be given a label of its own that leads the others.
     They are taken to say what it is not where none does, or where the lead is small and each class has one label, of
-    its own, that it hardly ever gets, unlike all others.
+    its own, that it hardly ever gets, unlike all others. Where features leave the classes open (`unsure`), T is known
+    too poorly for either: then no rare label is a sign, and where no label leads both orders are returned.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -337,10 +364,12 @@ def names(T: FloatArray, structure: str) -> tuple[np.ndarray, str]:
     lead = float((top - rest.max(axis=0)).mean())
     anti = linear_sum_assignment(T[:K])[1]
     rare, rest = _split(T[:, anti])
-    hole = rest.min(axis=0).mean() > max(4 * rare.mean(), 0.3 / M)
+    hole = not unsure and rest.min(axis=0).mean() > max(4 * rare.mean(), 0.3 / M)
     if structure == "complementary" or lead < STANDS_OUT or (hole and lead < LEADS):
-        return anti, "classes are named so that label z is the rarest of class z (complementary labels)"
-    return order, "classes are named so that label z is the most frequent one of class z"
+        open_to_both = unsure and structure != "complementary" and not np.array_equal(order, anti)
+        rarest = "classes are named so that label z is the rarest of class z (complementary labels)"
+        return anti, rarest, order if open_to_both else None
+    return order, "classes are named so that label z is the most frequent one of class z", None
 
 
 def _split(T: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -885,7 +885,7 @@ def reconstruct(
         raise InputError(f"prior: expected None with method {method!r}; only 'min_variance' depends on a prior")
     if method == "inverse" and not square:
         raise InputError(
-            f"method: 'inverse' expects as many weak labels as classes, got {M} and {K}; use 'min_variance'"
+            f"method: expected as many weak labels as classes for 'inverse', got {M} and {K}; use 'min_variance'"
         )
     diagnosis = transition.diagnose()
     if not diagnosis.reconstructible:
