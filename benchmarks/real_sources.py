@@ -573,6 +573,13 @@ def share(value: float) -> str:
     return f"{100 * value:.0f} %"
 
 
+def won(found: dict[str, Any], ours: str, theirs: str, who: str) -> str:
+    """On which sets a rival has the lower log loss, in words."""
+    worse = [name for name, f in found.items() if theirs in f and f[theirs]["log_loss"] < f[ours]["log_loss"]]
+    sets = sum(theirs in f for f in found.values())
+    return f"{who} the lower log loss on {len(worse)} of {sets} sets" + (f" ({', '.join(worse)})." if worse else ".")
+
+
 def rules_page(found: dict[str, Any]) -> list[str]:
     """Rules on training rows."""
     rows = [
@@ -590,6 +597,8 @@ def rules_page(found: dict[str, Any]) -> list[str]:
         "seeds 1 to 3. What `.versus_vote` says of accuracy, estimate less majority, comes from the votes alone.",
         "",
         *table(head, rows),
+        won(found, "tproper", "snorkel", "Snorkel has"),
+        "",
     ]
 
 
@@ -615,6 +624,9 @@ def end_page(found: dict[str, Any]) -> list[str]:
         f"columns: `weak_accuracy` by the rules' answers alone on the rows left out of {splits} random splits.",
         "",
         *table(head, rows),
+        won(found, "tproper", "snorkel", "Logistic regression on Snorkel's labels has"),
+        won(found, "tproper", "votes", "On the votes it has"),
+        "",
         "Rules are made of the words that the classifier sees, so its certainty is calibrated between what they say by "
         "themselves and with the features, and `weak_accuracy` has bounds. The shares that these rest on (a quarter, "
         "and a tenth of the rows out of reach) were chosen with all seven sets in view. No answer of a rule can show "
@@ -727,12 +739,13 @@ def checked_page(prevalence_: dict[str, Any], chosen_: dict[str, Any]) -> list[s
 def render(record: dict[str, Any]) -> str:
     """The page."""
     m = record["machine"]["rules"]
+    revisions = ", ".join(f"{name}: {run['commit']}" for name, run in sorted(record["machine"].items()))
     licences = "; ".join(f"{name}: {what}" for name, (_, what) in RULES.items())
     lines = [
         "# Sources as they are",
         "",
         "Made by `benchmarks/real_sources.py` from `benchmarks/records/real_sources.json`; do not edit. Machine: "
-        f"{m['cpu']}, commit {m['commit']}, {m['date']}. No data are kept here. {licences}; emotion, stance: "
+        f"{m['cpu']}, {m['date']}; {revisions}. No data are kept here. {licences}; emotion, stance: "
         f"LLMs_for_CSS, "
         "no licence given; pandalm: Apache-2.0; dog, duck: crowd_truth_infer; rte, wsd: Snow and others "
         "(2008), no licence "
