@@ -191,8 +191,8 @@ def test_predictions_that_repeat_what_was_checked_are_called_so():
 
 
 def test_a_log_loss_of_checked_rows_is_that_of_all_rows_in_the_mean():
-    """Guesses of the classes had seen the classes that they were compared with: they looked better than elsewhere, and the
-    score was too high by three of its standard errors, in the mean over samples of checked rows."""
+    """Guesses had seen the classes that they were compared with: they looked better there than elsewhere, and the score
+    was too high by more than its standard error, in the mean over samples of checked rows."""
     rng, K, n = np.random.default_rng(0), 10, 600
     z = rng.integers(K, size=n)
     v = 6.0 * np.eye(K)[z] + 1.5 * rng.normal(size=(n, K))
