@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -125,9 +126,11 @@ def figures(pieces: list[dict[str, Any]]) -> Iterator[Figure]:
                 )  # fmt: skip
             for name, asked in required.items():
                 if name in shares and shares[name][1]:
+                    so, tried = shares[name]
                     square = found["figures"][name].get("square")
-                    mean = None if square is None else square / shares[name][1]
-                    yield Figure(part, words(cell), name, *pair(shares[name]), asked, mean)
+                    mean = None if square is None else square / tried
+                    # entries of one data set go together: their number is that of the data sets
+                    yield Figure(part, words(cell), name, so / tried, min(tried, found["sets"]), asked, mean)
             if part == "outlier" and cell["low"] == 0.9 and (limit := WIDTHS.get((cell["K"], cell["rows"]))):
                 width = found["means"]["width of the diagonal"] / found["sets"]
                 name = f"mean width of the diagonal, as a share of {limit:g}"
@@ -185,18 +188,20 @@ def head(every: list[Figure]) -> list[str]:
         "",
         "## What meets its bar",
         "",
-        "Each line is a figure over all its cells that hold, with the worst of them.",
+        "Each line is a figure over all its cells that hold (of how many), with the worst of them.",
         "",
     ]
     by_name: dict[tuple[str, str], list[Figure]] = {}
+    cells = Counter((f.part, f.name) for f in every)
     for f in every:
         if f.holds:
             by_name.setdefault((f.part, f.name), []).append(f)
     rows = []
     for (part, name), some in sorted(by_name.items(), key=lambda item: min(f.margin for f in item[1])):
         worst = min(some, key=lambda f: f.margin)
-        rows.append([TITLES[part], name, str(len(some)), worst.cell, str(worst.required), percent(worst)])
-    lines += table(["where", "what", "cells", "worst cell", "asked, %", "there, %"], rows)
+        of = f"{len(some)} of {cells[part, name]}"
+        rows.append([TITLES[part], name, of, worst.cell, str(worst.required), percent(worst)])
+    lines += table(["where", "what", "cells that hold", "worst of them", "asked, %", "there, %"], rows)
     return lines
 
 
@@ -209,5 +214,5 @@ def sentence(part: str, failing: list[Figure], every: list[Figure]) -> str:
     also = f" Others: {'; '.join(names[1:4])}{' ...' if len(names) > 4 else ''}." if len(names) > 1 else ""
     return (
         f"- **{TITLES[part]}**: {len(mine)} of {of}. The worst is {worst.name}, {worst.cell}: {100 * worst.share:.1f}% "
-        f"where {asked} is asked ({worst.tried:.0f} tries).{also}"
+        f"where {asked} is asked ({worst.tried:.0f} data sets).{also}"
     )

@@ -25,8 +25,8 @@ from torch import Tensor
 
 import tproper as tp
 from tproper.learn.defaults import default_l2, intercept_l2
-from tproper.learn.linear import LinearFit, fit_linear
-from tproper.learn.scaling import row_risks
+from tproper.solvers import row_risks
+from tproper.solvers.linear import LinearFit, fit_linear
 
 RECORD, PAGE = RECORDS / "solver_gaps.jsonl", Path(__file__).parent.parent / "docs" / "archive" / "solver_gaps.md"
 SIZES, FRESH, RANDOM_STARTS, GAP = (100, 400), 1000, 10, 1e-3

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 import tproper as tp
-from tproper.learn import boosting, saving
+from tproper.learn import saving
 from tproper.learn.classifier import WeakLabelClassifier
-from tproper.learn.scaling import RunningScale, calibrated_risks, forward_risk
+from tproper.solvers import RunningScale, boosting, calibrated_risks, forward_risk
 
 QUICK: dict[str, Any] = {"model": "boosting", "max_iter": 8, "early_stopping": False, "calibrate": False}
 RNG = np.random.default_rng(0)
@@ -279,3 +279,23 @@ def test_changed_trees_are_refused(tmp_path: Path) -> None:
     file.unlink()
     with pytest.raises(saving.ModelFileError, match=r"model\.lightgbm\.txt"):
         tp.load(folder)
+
+
+def test_the_running_scale_begins_anywhere_and_asks_little_of_scores_that_hardly_change() -> None:
+    T = tp.symmetric_noise(3, 0.3)
+    y = torch.as_tensor(T.sample(Z, 0))
+    rng = np.random.default_rng(0)
+    signal = np.eye(3)[Z] + 0.3 * rng.normal(size=(600, 3))
+    risk, calls = forward_risk(T, y, np.full(600, 1 / 600)), []
+    running = RunningScale(lambda V: calls.append(1) or risk(V))
+    rows, _ = calibrated_risks(signal, y, T)
+    for size in (1e-3, 1.0, 1e3):  # scores in any unit
+        assert RunningScale(risk)(size * signal) == pytest.approx(rows.mean(), abs=1e-5)
+    for step in range(40):
+        running((1 + 0.01 * step) * signal)
+    assert len(calls) < 80
+    sure = np.where(np.eye(3)[y.numpy()] > 0, 1.0, -1.0)  # no scale is the best one: the larger, the better
+    del calls[:]
+    for _ in range(5):
+        running(sure)
+    assert len(calls) < 30

@@ -244,6 +244,37 @@ def test_a_model_tells_what_it_has_not_seen(trained, tmp_path):
         model.predict_proba(other)
 
 
+def test_a_gap_where_training_had_none_is_told_of_and_filled_with_the_median(tmp_path):
+    rng = np.random.default_rng(3)
+    z = rng.integers(2, size=300)
+    size, day = z + rng.normal(size=300), rng.integers(1, 28, 300)
+    weak = np.array(["a", "b"])[tp.symmetric_noise(2, 0.2).sample(z, 0)]
+    frame = {"size": size, "day": [f"2024-03-{d:02d}" for d in day], "weak": weak}
+    model = tp.TableModel.fit(frame, "symmetric:0.2", label="weak", folds=2, calibrate="none")
+    rows = {name: list(column[:50]) for name, column in frame.items()}
+    gaps = rows | {"size": [np.nan, np.nan, *rows["size"][2:]], "day": [*rows["day"][:49], None]}
+    middle = float(np.median(size))
+    with pytest.warns(tp.UnseenWarning) as said:
+        p = model.predict_proba(gaps)
+    told = sorted(str(w.message) for w in said)
+    assert told[0].startswith("day has no value in 1 of 50 rows, which training never saw: the median there, 2024-03-")
+    assert told[1].startswith("size has no value in 2 of 50 rows, which training never saw: the median there, ")
+    full = rows | {"size": [middle, middle, *rows["size"][2:]]}
+    np.testing.assert_allclose(p[:49], model.predict_proba(full)[:49], rtol=1e-12)
+    assert np.isfinite(p).all()
+    model.save(tmp_path / "model")
+    model = tp.TableModel.load(tmp_path / "model")
+    with pytest.warns(UserWarning, match="size has no value"):
+        model.predict_file(gaps, tmp_path / "p.csv")
+    with pytest.warns(UserWarning, match="size has no value in 2 of 50 rows"):
+        model.evaluate(gaps, label="weak")
+    with pytest.raises(tp.InputError, match=r"strict.*size has no value"):
+        model.predict_file(gaps, tmp_path / "q.csv", strict=True)
+    unknown = Inputs.of_numbers(["size"], np.zeros(1), np.ones(1))  # nobody kept a median
+    with pytest.raises(tp.InputError, match=r"'size'.*no value"):
+        unknown.encode({"size": [1.0, np.nan]})
+
+
 def test_the_penalty_of_many_words_is_chosen_by_weak_risk():
     """Every word says a little of the class, and the labels are wrong often: the default would fit their noise."""
     rng = np.random.default_rng(0)

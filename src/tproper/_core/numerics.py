@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .checks import SIMPLEX_TOL, FloatArray
-from .tracing import readable
+from .tracing import at_hand
 
 LARGEST_UNIT = 5.0  # of a feature, in the middle one's
 ROUNDING = 1e-7  # of a column's mean: what is left where squares are subtracted
@@ -24,7 +24,8 @@ def centre(v: Tensor) -> Tensor:
     """
     v = v - v.amax(-1, keepdim=True).detach()
     mean = v.mean(-1, keepdim=True)
-    if _all(mean.isfinite()):
+    finite = mean.isfinite()
+    if at_hand(finite) and bool(finite.all()):
         return v - mean
     here = v > -math.inf
     return v - torch.where(here, v, 0.0).sum(-1, keepdim=True) / here.sum(-1, keepdim=True)
@@ -33,19 +34,14 @@ def centre(v: Tensor) -> Tensor:
 def inner(r: Tensor, x: Tensor) -> Tensor:
     """``<r, x>`` over the last axis, in which an infinite score counts for nothing where r is 0."""
     out = (r * x).sum(-1)
-    if out.device.type == "cpu" and readable(out) and not out.is_meta and is_finite(out):
+    if is_finite(out):
         return out
     return (r * x.masked_fill((r == 0) & x.isinf(), 0.0)).sum(-1)
 
 
 def is_finite(values: Tensor) -> bool:
-    """Whether all are known to be finite, by their sum: one pass. Sums that overflow say no."""
-    return math.isfinite(float(values.detach().sum()))
-
-
-def _all(good: Tensor) -> bool:
-    """Whether all are known to be true; where values cannot be read, or not cheaply, nothing is known."""
-    return good.device.type == "cpu" and readable(good) and not good.is_meta and bool(good.all())
+    """Whether all are known to be finite, by their sum: one pass. Overflow, or values out of sight, say no."""
+    return at_hand(values) and math.isfinite(float(values.detach().sum()))
 
 
 def as_tensors(

@@ -21,6 +21,11 @@ def transformation() -> str:
     return "forward-mode differentiation is active" if forward_ad._current_level >= 0 else ""
 
 
+def at_hand(values: Tensor) -> bool:
+    """Whether values may be looked at now, and at no cost: a GPU would have to be waited for."""
+    return values.device.type == "cpu" and not values.is_meta and readable(values)
+
+
 def readable(labels: Tensor) -> bool:
     """Whether label values may be looked at now.
 

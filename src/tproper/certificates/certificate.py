@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -40,7 +40,7 @@ from ..losses import (
     weighted,
 )
 from ..potentials import BayesRisk, Potential, Squeezed
-from ..transitions import Kinds, Reconstruction, Transition, read_transition, reconstruct
+from ..transitions import Kinds, Reconstruction, Transition, read_transition
 from .probing import probe_callable, strictness, violates_convexity
 
 MOST_ASKED = 100  # kinds of labels among which the steepest fall is sought
@@ -404,6 +404,8 @@ def _certify_forward_backward(loss: ForwardBackwardLoss, seed: int = 0) -> Certi
 
 
 NOT_CLAIMED = "nothing is claimed of strictness, nor of R: the label speaks of several examples at once"
+MEMBERS = "given all members, whose classes are independent given their features"
+ANY_BAG = (("any bag", 0.0),)  # reached by members that are certain
 
 
 @certificate_of.register
@@ -414,34 +416,24 @@ def _certify_pairs(loss: PairLoss, seed: int = 0) -> Certificate:
         same = len(kernel.symmetries())
         if same > 1:
             notes.append(f"classes are found up to a renaming: {same} leave these labels' probabilities as they are")
-    return Certificate(
-        loss="PairLoss",
-        transition=kernel.name,
-        reconstructible=False,
-        proper=True,
-        strictly_proper=False,
-        lower_bounded=True,
-        bounds=bounds,
-        witness=None,
-        evidence="exact",
-        notes=tuple(notes),
-        groups=tuple((f"label {name}", float(b)) for name, b in zip(kernel.names, bounds, strict=True)),
-    )
+    groups = tuple((f"label {name}", float(b)) for name, b in zip(kernel.names, bounds, strict=True))
+    return _of_a_log_score("PairLoss", kernel.name, notes, groups)
 
 
 @certificate_of.register
 def _certify_counts(loss: BagCountLoss, seed: int = 0) -> Certificate:
-    return _of_a_log_score("BagCountLoss", "numbers of each class in a bag", "the counts' probability")
+    notes = [f"the log score of the counts' probability {MEMBERS}", NOT_CLAIMED]
+    return _of_a_log_score("BagCountLoss", "numbers of each class in a bag", notes, ANY_BAG)
 
 
 @certificate_of.register
 def _certify_at_least_one(loss: AtLeastOneLoss, seed: int = 0) -> Certificate:
-    return _of_a_log_score("AtLeastOneLoss", "whether some member of a bag is positive", "the label's probability")
+    notes = [f"the log score of the label's probability {MEMBERS}", NOT_CLAIMED]
+    return _of_a_log_score("AtLeastOneLoss", "whether some member of a bag is positive", notes, ANY_BAG)
 
 
-def _of_a_log_score(name: str, labels: str, of: str) -> Certificate:
-    """A log score of labels of many examples: at least 0, which is reached by members that are certain."""
-    note = f"the log score of {of} given all members, whose classes are independent given their features"
+def _of_a_log_score(name: str, labels: str, notes: Sequence[str], groups: tuple[tuple[str, float], ...]) -> Certificate:
+    """A log score of labels of several examples, with the bound of each kind of label."""
     return Certificate(
         loss=name,
         transition=labels,
@@ -449,11 +441,11 @@ def _of_a_log_score(name: str, labels: str, of: str) -> Certificate:
         proper=True,
         strictly_proper=False,
         lower_bounded=True,
-        bounds=np.zeros(1),
+        bounds=np.array([bound for _, bound in groups]),
         witness=None,
         evidence="exact",
-        notes=(note, NOT_CLAIMED),
-        groups=(("any bag", 0.0),),
+        notes=tuple(notes),
+        groups=groups,
     )
 
 
@@ -568,7 +560,7 @@ def critical_k(transition: Transition | str, reconstruction: str | Reconstructio
     >>> tp.critical_k(tp.complementary(4)).round(6)  # K (K - 2) / (K - 1)
     array([2.666667, 2.666667, 2.666667, 2.666667])
     """
-    R = reconstruct(read_transition(transition), reconstruction)
+    R = read_transition(transition).reconstruction(reconstruction)
     kinds = R.kinds()
     return kinds.spread(critical_k_of(kinds.all()))
 
@@ -664,7 +656,7 @@ def decompose(
     True
     """
     transition = read_transition(transition)
-    R = reconstruct(transition, reconstruction)
+    R = transition.reconstruction(reconstruction)
     q = None if points is None else checks.rows(points, "points")
     if callable(loss_table) and not isinstance(loss_table, Tensor):
         if q is None:

@@ -7,9 +7,11 @@ The model's second choices stand in for wrong predictions: with W the share of t
 
     accuracy >= 1 - (1 - I) / (1 - W)        if wrong predictions are candidates no more often than second choices are,
 
-for ``1 - I = P(wrong) P(outside | wrong)``. Second choices that are right count in W, which makes it large. Cour, Sapp
-and Taskar (2011) have this bound with the ambiguity degree, the largest rate at which any class accompanies another, in
-W's place: over real sets that is near one, and the bound zero.
+for ``1 - I = P(wrong) P(outside | wrong)``. Second choices that are right count in W, which makes it large; a model
+that has learned from such sets errs towards candidates, which makes it too small (over MSRCv2's sets 46% of wrong
+predictions are candidates, and 38% of second choices: there only the sampling error of few rows covers the truth).
+Cour, Sapp and Taskar (2011) have this bound with the ambiguity degree, the largest rate at which any class accompanies
+another, in W's place: over real sets that is near one, and the bound zero.
 
 A label that T gives to some classes never is a set of the others, so long as T's zeros are right: "not this class" has
 these bounds too. Labels that are classes, sometimes wrong ones, leave possible every noise between that of T and none

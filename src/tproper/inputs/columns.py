@@ -25,7 +25,9 @@ class Columns:
         return len(self.numbers)
 
     def __getitem__(self, rows: Any) -> Columns:
-        """Some of the rows."""
+        """Some of the rows; all of them are no copy."""
+        if isinstance(rows, np.ndarray) and rows.dtype.kind == "b" and rows.all():
+            return self
         others = {name: (codes[rows], values) for name, (codes, values) in self.others.items()}
         return Columns(self.numbers[rows], self.numeric, others)
 

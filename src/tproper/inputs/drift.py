@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core import FloatArray
 from .columns import Columns
-from .encoders import PLACES, Category, Dates, Text
+from .encoders import MIDDLE, PLACES, Category, Dates, Text
 
 if TYPE_CHECKING:
     from .inputs import Inputs
@@ -35,10 +35,25 @@ class Drift:
         self._levels: dict[str, Counter[str]] = {}
         self._words: dict[str, list[float]] = {}
         self._days = {part.name: _Spread(part.spread) for part in inputs.parts if isinstance(part, Dates)}
+        self._gaps: Counter[str] = Counter()
+        self._gapless = ~inputs.numbers.gappy & ~np.isnan(inputs.numbers.stand_in)  # elsewhere a gap is refused
+
+    def add_gaps(self, columns: Columns) -> None:
+        """Some rows, for `gaps` alone."""
+        self.rows += len(columns)
+        numbers = self.inputs.numbers
+        missing = np.isnan(columns.numbers).sum(axis=0)
+        none = {
+            name: n for name, n, g in zip(numbers.names, missing.tolist(), numbers.gappy, strict=True) if n and not g
+        }
+        self._gaps.update(none)
+        for part in self.inputs.parts:
+            if isinstance(part, Dates) and part.fill is None:
+                self._gaps[part.name] += int((columns.others[part.name][0] < 0).sum())
 
     def add(self, columns: Columns) -> None:
         """Some rows."""
-        self.rows += len(columns)
+        self.add_gaps(columns)
         for j, seen in enumerate(self._numbers):
             seen.add(columns.numbers[:, j])
         for part in self.inputs.parts:
@@ -55,9 +70,23 @@ class Drift:
             elif isinstance(part, Dates):
                 self._days[part.name].add(part.days(column))
 
+    def gaps(self) -> list[str]:
+        """Columns of numbers or dates with gaps where training had none."""
+        numbers = self.inputs.numbers
+        stand_in = {name: f"{x:.4g}" for name, x in zip(numbers.names, numbers.stand_in.tolist(), strict=True)}
+        for part in self.inputs.parts:
+            if isinstance(part, Dates):
+                stand_in[part.name] = str(np.datetime64(math.floor(part.stand_in), "D"))
+        return [
+            f"{name} has no value in {n:,} of {self.rows:,} rows, which training never saw: the median there, "
+            f"{stand_in[name]}, stands in"
+            for name, n in self._gaps.items()
+            if n
+        ]
+
     def unseen(self) -> list[str]:
-        """Columns whose values are of another kind than those of training: other units, new categories."""
-        out = []
+        """Columns whose values are of another kind than those of training: gaps, other units, new categories."""
+        out = self.gaps()
         for name, seen in zip(self.inputs.numbers.names, self._numbers, strict=False):
             if seen.elsewhere:
                 low, high = seen.ends[0], seen.ends[-1]
@@ -81,10 +110,10 @@ class Drift:
             return []
         out = []
         for name, seen in zip(self.inputs.numbers.names, self._numbers, strict=False):
-            if not seen.count:
+            if not seen.count and not self._gaps[name]:
                 out.append(f"{name} (no value in any row)")
-            elif not seen.elsewhere and seen.differs:
-                middle = seen.ends[len(PLACES) // 2]
+            elif seen.count and not seen.elsewhere and seen.differs:
+                middle = seen.ends[MIDDLE]
                 out.append(f"{name} (mean {seen.mean:.4g}, median in training {middle:.4g})")
         for part in self.inputs.parts:
             if isinstance(part, Category):

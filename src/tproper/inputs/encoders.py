@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 RARE = 3  # rows: levels of a category that occur less often share a column
 MOST_LEVELS = 256  # columns of a category, that of the rare levels among them
 MOST_TERMS = 4096  # words of a column of text
+BLOCK = 1 << 16  # rows at a time, where they are many
 TWICE = 2  # rows in which a word must stand
 WORD = re.compile(r"(?u)\b\w\w+\b")
 DAY = 86_400.0
 PLACES = np.linspace(0, 1, 11)  # deciles: what is kept of how a column's numbers are spread
+MIDDLE = len(PLACES) // 2
 MOST_SPREADS = 1000  # columns of numbers of which they are kept
 
 
@@ -65,11 +67,13 @@ class Encoder(ABC):
 class Numbers:
     """Columns of numbers together: gaps filled with the median and told by a column, then ``(x - centre) / scale``.
 
+    Where training had no gap there is no column that tells of one: the median alone stands in, and `Drift` says so.
+
     Parameters
     ----------
     names : the columns
     centre, scale : (d,)
-    fill : (d,) what stands in a gap, NaN for a column that may have none
+    fill : (d,) what stands in a gap, NaN for a column that had none in training
     spread : (d, 11) deciles of the training table, or None: what `Drift` compares with
     gaps : (d,) the share of gaps there
     """
@@ -105,19 +109,25 @@ class Numbers:
         full = np.where(missing, fill, values) if gappy.any() else values
         if standardize:
             moments = Moments(values.shape[1])
-            moments.add(full)
+            for i in range(0, len(full), BLOCK):
+                moments.add(full[i : i + BLOCK])
             centre, scale = moments.scaling(names)
         else:
             centre, scale = np.zeros(len(names)), np.ones(len(names))
         spread = None
         if len(values) and 0 < len(names) <= MOST_SPREADS:
-            spread = np.quantile(full, PLACES, axis=0).T
+            spread = np.stack([np.quantile(column, PLACES) for column in full.T])  # one by one: no second table
         return cls(names, centre, scale, fill, spread, missing.mean(axis=0))
 
     @property
     def gappy(self) -> NDArray[np.bool_]:
-        """Which columns may have gaps."""
+        """Which columns had gaps in training."""
         return ~np.isnan(self.fill)
+
+    @property
+    def stand_in(self) -> FloatArray:
+        """What stands in a gap (d,): the median of training; NaN where nobody kept it, and a gap is refused."""
+        return self.fill if self.spread is None else np.where(self.gappy, self.fill, self.spread[:, MIDDLE])
 
     @property
     def features(self) -> list[str]:
@@ -126,13 +136,17 @@ class Numbers:
 
     def encode(self, values: FloatArray) -> FloatArray:
         """The numbers of each row (n, width)."""
-        gappy = self.gappy
-        if not gappy.any():
-            out: FloatArray = (values - self.centre) / self.scale
-            return out
+        gappy, d = self.gappy, len(self.names)
+        out: FloatArray = np.empty((len(values), d + int(gappy.sum())))
+        known = out[:, :d]
         missing = np.isnan(values)
-        full = np.where(missing & gappy, self.fill, values)
-        return np.hstack([(full - self.centre) / self.scale, missing[:, gappy].astype(np.float64)])
+        if missing.any():
+            np.copyto(known, np.where(missing, self.stand_in, values))
+            values = known
+        out[:, d:] = missing[:, gappy]
+        np.subtract(values, self.centre, out=known)
+        known /= self.scale
+        return out
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -323,7 +337,7 @@ def words(text: str) -> list[str]:
 class Dates(Encoder):
     """Days since 1970 at unit scale, the time of the year and of the day on a circle, and the day of the week.
 
-    A gap is the median day, with zeros for the rest and a column of its own.
+    A gap is the median day, with zeros for the rest, and a column of its own where training had gaps.
     """
 
     kind = "date"
@@ -349,6 +363,11 @@ class Dates(Encoder):
         return cls(name, order, float(full.mean()), float(full.std()) or 1.0, hours, fill, np.quantile(days, PLACES))
 
     @property
+    def stand_in(self) -> float:
+        """The median day of training, which stands in a gap."""
+        return float(self.spread[MIDDLE]) if self.fill is None else self.fill
+
+    @property
     def features(self) -> list[str]:
         """The names of the numbers."""
         parts = ["day", "year sin", "year cos", *WEEKDAYS, *(["day sin", "day cos"] if self.hours else [])]
@@ -359,12 +378,12 @@ class Dates(Encoder):
         return read_dates(self.name, column, self.order) / DAY
 
     def encode(self, column: Texts) -> csr_matrix:
-        """The numbers of each row (n, width); NaN in a gap, where training had none."""
+        """The numbers of each row (n, width)."""
         from scipy.sparse import csr_matrix
 
         days = self.days(column)
         missing = np.isnan(days)
-        full = np.where(missing, 0.0 if self.fill is None else self.fill, days)
+        full = np.where(missing, self.stand_in, days)
         whole = np.floor(full).astype("datetime64[D]")
         year = 2 * np.pi * ((whole - whole.astype("datetime64[Y]")).astype(np.float64) + full % 1) / 365.25
         weekday = (np.floor(full).astype(np.int64) + 3) % 7  # the first of January 1970 was a Thursday
@@ -372,11 +391,7 @@ class Dates(Encoder):
         if self.hours:
             parts += [np.sin(2 * np.pi * (full % 1)), np.cos(2 * np.pi * (full % 1))]
         out = np.stack([(full - self.centre) / self.scale, *(np.where(missing, 0.0, p) for p in parts)], axis=1)
-        if self.fill is None:
-            out[missing] = np.nan
-        else:
-            out = np.column_stack([out, missing])
-        return csr_matrix(out)
+        return csr_matrix(out if self.fill is None else np.column_stack([out, missing]))
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""

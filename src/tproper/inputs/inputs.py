@@ -147,10 +147,6 @@ class Inputs:
             self._tell(columns)
         numbers = self._numbers(columns, kind)
         parts = [part.encode(columns.others[part.name]) for part in self.parts]
-        for part, block in zip(self.parts, parts, strict=True):
-            if isinstance(part, Dates) and not np.isfinite(block.data).all():
-                row = int(np.isnan(part.days(columns.others[part.name])).argmax())
-                raise CellError(part.name, "expected a date, got no value at row {row}", "drop or fill them", row)
         if not parts:
             return numbers
         if self.sparse:

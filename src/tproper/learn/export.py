@@ -1,7 +1,7 @@
 """Fitted classifiers as ONNX: one graph from the columns of a table, or from features, to class probabilities.
 
 The graph does what `predict_proba` does, calibration and encoding of columns included, without Python: any runtime of
-ONNX runs it. What the library refuses (a gap where training had none) a graph cannot; there it gives NaN.
+ONNX runs it. What the library refuses (a gap in a column whose median nobody kept) a graph cannot; there it gives NaN.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch import nn
 from .._core import atomic_file, write_file
 from ..errors import InputError
 from ..inputs import Inputs
+from ..solvers import boosting
 from . import fitting
-from .boosting import Trees
 from .classifier import WeakLabelClassifier
 
 OPSET, ML_OPSET = 17, 3
@@ -63,7 +63,7 @@ def export_onnx(estimator: WeakLabelClassifier, path: str | Path) -> Path:
     if not isinstance(estimator, WeakLabelClassifier):
         raise InputError(f"estimator: expected a WeakLabelClassifier, got {type(estimator).__name__}")
     check_is_fitted(estimator, "module_")
-    if isinstance(estimator.module_, Trees):
+    if isinstance(estimator.module_, boosting.Trees):
         raise InputError(
             "estimator: expected model 'linear' or 'mlp', got 'boosting', whose trees are exported in LightGBM's own "
             "format (tproper export model --out trees.txt), as they stand in the folder of a saved model"
@@ -129,7 +129,7 @@ def export_trees(estimator: WeakLabelClassifier, path: str | Path) -> Path:
     True
     """
     check_is_fitted(estimator, "module_")
-    if not isinstance(estimator.module_, Trees):
+    if not isinstance(estimator.module_, boosting.Trees):
         raise InputError(f"estimator: expected model 'boosting', got {estimator.model!r}; see export_onnx")
     write_file(path, estimator.module_.text.encode())
     return Path(path)
@@ -193,10 +193,9 @@ class _Graph:
         if numbers.names:
             X = self.node("Concat", numbers.names, axis=1)
             gappy = numbers.gappy
-            if gappy.any():
+            if not np.isnan(numbers.stand_in).all():
                 missing = self.node("IsNaN", [X])
-                fill = self.constant(np.where(gappy, numbers.fill, np.nan), np.float64)
-                X = self.node("Where", [missing, fill, X])
+                X = self.node("Where", [missing, self.constant(numbers.stand_in, np.float64), X])
             centre, scale = (self.constant(v, np.float64) for v in (numbers.centre, numbers.scale))
             parts.append(self.cast(self.node("Div", [self.node("Sub", [X, centre]), scale])))
             if gappy.any():

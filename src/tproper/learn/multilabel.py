@@ -19,8 +19,8 @@ from .._core import FloatArray, checks
 from ..errors import InputError
 from ..losses import make_loss
 from ..metrics import Score, weak_accuracy
+from ..solvers import minibatch
 from ..transitions import Encoded, Transition, TransitionLike, make_transition
-from . import minibatch
 from .classifier import WeakLabelClassifier
 from .defaults import NETWORK_L2, NETWORK_RATE
 from .modules import mlp_module, seeded

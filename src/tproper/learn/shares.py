@@ -30,11 +30,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._core import FloatArray, NotReconstructibleError, Split
-from ..losses import ForwardLoss
-from ..transitions import Transition
-from .linear import score_loss
-from .scaling import row_risks
+from .._core import FloatArray, NotReconstructibleError, Split, as_tensors
+from ..solvers import cross_fit, row_risks
+from ..transitions import Transition, is_soft, pieces
 
 KEPT = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the calibrated scores
 CLEAR, LOWER, CAUTION = 2.5, 2.0, 1.645  # standard errors
@@ -42,19 +40,38 @@ ROUNDS = 500  # of EM for the shares
 PSEUDO = 1.0  # rows of each class that the shares begin with
 
 
+class Kinds:
+    """The different labels among those of rows, and what they say of the classes: EM runs over these, not over rows."""
+
+    def __init__(self, transition: Transition, labels: Tensor) -> None:
+        self.K, share = transition.num_classes, None
+        row = torch.arange(len(labels))
+        if is_soft(labels):
+            row, labels, share = pieces(transition, labels)
+        # (of vectors of labels torch finds them another way, which is slow for single ones)
+        kinds, of_piece = torch.unique(labels, dim=0 if labels.ndim > 1 else None, return_inverse=True)
+        self.row, self.of_piece = row.numpy(), of_piece.numpy()
+        self.share = None if share is None else share.numpy()
+        logs = transition.rows(kinds, torch.float64, as_tensors(transition.tables())).logs(torch.float64)
+        # (kinds, K), the largest of each 1
+        self.likelihoods: FloatArray = torch.exp(logs - logs.amax(-1, keepdim=True)).numpy()
+
+    def shares(self, weights: FloatArray) -> FloatArray:
+        """The shares (K,) that make the labels, with weights (n,), likeliest, with one more row of each class."""
+        each = weights[self.row] if self.share is None else weights[self.row] * self.share
+        counts = np.bincount(self.of_piece, each, len(self.likelihoods))
+        total, pi = counts.sum() + self.K * PSEUDO, np.full(self.K, 1.0 / self.K)
+        for _ in range(ROUNDS):
+            new = (pi * ((counts / (self.likelihoods @ pi)) @ self.likelihoods) + PSEUDO) / total
+            if np.abs(new - pi).max() < 1e-7:
+                return new
+            pi = new
+        return pi
+
+
 def class_shares(transition: Transition, labels: Tensor, weights: FloatArray) -> FloatArray:
     """The shares of the classes (K,) that make the labels likeliest, with one more row of each class."""
-    K = transition.num_classes
-    pi = np.full(K, 1.0 / K)
-    risk = score_loss(ForwardLoss(transition, validate=False), labels, weights)
-    for _ in range(ROUNDS):
-        _, gradient = risk(np.repeat(np.log(pi)[:, None], len(labels), axis=1))  # w (pi - posterior)
-        counts = weights.sum() * pi - gradient.sum(axis=1) + PSEUDO
-        new = counts / counts.sum()
-        if np.abs(new - pi).max() < 1e-7:
-            return new
-        pi = new
-    return pi
+    return Kinds(transition, labels).shares(weights)
 
 
 def draw_to_shares(
@@ -67,15 +84,21 @@ def draw_to_shares(
 ) -> tuple[float, FloatArray, FloatArray]:
     """How far to draw cross-validated scores (n, K) to the shares of the classes, these, and the logarithm of those
     that each row's fold did not go into (n, K)."""
-    shares = class_shares(transition, labels, weights)
+    kinds = Kinds(transition, labels)
+    shares = kinds.shares(weights)
     n = len(scores)
     prior = np.tile(np.log(shares), (n, 1))
     try:
         targets = transition.reconstruction().evidence(labels).dense(torch.float64).numpy()
     except NotReconstructibleError:  # nothing tells how good the model is
         return 0.0, shares, prior
-    for train, test in splits:
-        prior[test] = np.log(class_shares(transition, labels[torch.as_tensor(train)], weights[train]))
+
+    def log_shares(_: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
+        within = np.zeros(n)
+        within[train] = weights[train]
+        return np.tile(np.log(kinds.shares(within)), (len(test), 1))
+
+    prior = cross_fit(log_shares, splits, n)
     share = weights / weights.sum()
 
     def logs(a: float) -> FloatArray:

@@ -18,7 +18,7 @@ from torch import Tensor
 from .._core import FloatArray, checks, is_finite, tracing, warn
 from ..errors import InputError
 from ..potentials import LogSumExp, Potential
-from ..transitions import Dense, Reconstruction, Targets, Transition, Weighted, reconstruct
+from ..transitions import Dense, Reconstruction, Targets, Transition, Weighted
 from .base import Reduction, WeakLabelLoss
 from .bounds import Bounds, bounds_of_targets, kinds_of, unknown
 from .given import targets_of
@@ -88,7 +88,7 @@ class BackwardLoss(WeakLabelLoss):
                 raise InputError(f"squeeze: expected a pair (k, alpha), got {squeeze!r}")
             potential = potential.squeezed(*squeeze)
         self.potential = potential
-        self.reconstruction = reconstruct(self.transition, reconstruction)
+        self.reconstruction = self.transition.reconstruction(reconstruction)
         self._register(self._made_tables())
         weights = None if class_weights is None else _class_weights(class_weights, self.transition.num_classes)
         self._outside = False  # whether scores outside of F's domain were spoken of
@@ -122,15 +122,11 @@ class BackwardLoss(WeakLabelLoss):
     def line(self, v: Tensor, r: Targets) -> Tensor:
         """``s F(v) - <r, v>`` for a target r of sum s, which is 1 without class weights."""
         losses = self.potential.weak_loss(v, r.inner, r.total)
-        if tracing.traced() or losses.is_cuda or not is_finite(losses):
-            losses = self._outside_of_reach(losses, v, r)
+        if not is_finite(losses):
+            if not tracing.traced() and self.potential.radius < math.inf:
+                self._say_outside(losses)
+            losses = self._masked(v, r)  # scores may be infinite
         return r.hush(losses)
-
-    def _outside_of_reach(self, losses: Tensor, v: Tensor, r: Targets) -> Tensor:
-        """The line where scores may be infinite, or outside of F's domain."""
-        if not tracing.traced() and self.potential.radius < math.inf:
-            self._say_outside(losses)
-        return self._masked(v, r)
 
     def _say_outside(self, losses: Tensor) -> None:
         """Warn, once, of scores where F is infinite: the loss has no gradient there that would lead back."""

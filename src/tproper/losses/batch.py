@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._core import FloatArray
 from ..potentials import LogSumExp
-from ..transitions import Reconstruction, Transition, reconstruct
+from ..transitions import Reconstruction, Transition
 from .base import Reduction, WeakLabelLoss, weighted
 from .bounds import Bounds, stated
 from .given import targets_of
@@ -31,7 +31,7 @@ class BatchRiskLoss(WeakLabelLoss):
     ) -> None:
         super().__init__(transition, "mean", validate, ignore_index)
         self.potential = LogSumExp()
-        self.reconstruction = reconstruct(self.transition, reconstruction)
+        self.reconstruction = self.transition.reconstruction(reconstruction)
         self._register(self._made_tables())
 
     def _made_tables(self) -> dict[str, FloatArray]:

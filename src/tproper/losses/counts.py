@@ -24,12 +24,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .._core import checks, log_total
 from ..errors import InputError
-from .base import Reduction, certificate_of, reduce
+from .base import JointLoss, Reduction, reduce
 
 MOST_STATES = 1 << 12  # of the counts of all classes together
 SMALL = 1e-200  # probabilities below which members are tilted
@@ -39,7 +39,7 @@ EDGES = (3, 6, 9, 13, 20, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # counts up 
 Likelihood = Literal["auto", "joint", "marginal"]
 
 
-class BagCountLoss(nn.Module):
+class BagCountLoss(JointLoss):
     """Bags of which it is known how many members each class has: ``-log P(number of members of each class)``.
 
     Called as ``loss(scores, bags, counts)``: scores (n, K) of all members, the bag (n,) of each (0 .. B-1), and the
@@ -68,11 +68,9 @@ class BagCountLoss(nn.Module):
     """
 
     def __init__(self, num_classes: int, likelihood: Likelihood = "auto", reduction: Reduction = "mean") -> None:
-        super().__init__()
-        self.num_classes = checks.integer(num_classes, "num_classes", 2)
+        super().__init__(checks.integer(num_classes, "num_classes", 2), reduction)
         checks.choice(likelihood, "likelihood", ("auto", "joint", "marginal"))
-        checks.choice(reduction, "reduction", ("none", "mean", "sum"))
-        self.likelihood, self.reduction = likelihood, reduction
+        self.likelihood = likelihood
 
     def forward(self, scores: Tensor, bags: ArrayLike | Tensor, counts: ArrayLike | Tensor) -> Tensor:
         """The reduced loss; the mean is per member."""
@@ -149,16 +147,8 @@ class BagCountLoss(nn.Module):
             )
         return allowed
 
-    def probabilities(self, scores: Tensor) -> Tensor:
-        """Softmax."""
-        return torch.softmax(checks.scores(scores, self.num_classes, some=False), -1)
 
-    def certify(self, seed: int = 0) -> Any:
-        """Properness and bounds, with evidence."""
-        return certificate_of(self)
-
-
-class AtLeastOneLoss(nn.Module):
+class AtLeastOneLoss(JointLoss):
     """Multiple instances: a bag is positive if some member is, with probability ``1 - prod_i (1 - p_i)``.
 
     Called as ``loss(scores, bags, positive)``: scores (n, 2), class 1 the positive one, the bag (n,) of each member,
@@ -178,10 +168,7 @@ class AtLeastOneLoss(nn.Module):
     """
 
     def __init__(self, reduction: Reduction = "mean") -> None:
-        super().__init__()
-        checks.choice(reduction, "reduction", ("none", "mean", "sum"))
-        self.reduction: Reduction = reduction
-        self.num_classes = 2
+        super().__init__(2, reduction)
 
     def forward(self, scores: Tensor, bags: ArrayLike | Tensor, positive: ArrayLike | Tensor) -> Tensor:
         """The reduced loss, a mean over bags."""
@@ -205,14 +192,6 @@ class AtLeastOneLoss(nn.Module):
             torch.log1p(-torch.where(near, -1.0, none).exp()),
         )
         return reduce(-torch.where(given.bool(), some, none), self.reduction)
-
-    def probabilities(self, scores: Tensor) -> Tensor:
-        """Softmax."""
-        return torch.softmax(checks.scores(scores, 2, some=False), -1)
-
-    def certify(self, seed: int = 0) -> Any:
-        """Properness and bounds, with evidence."""
-        return certificate_of(self)
 
 
 def _counts(counts: ArrayLike | Tensor, K: int, device: torch.device) -> Tensor:

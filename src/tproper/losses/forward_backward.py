@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .._core import FloatArray, checks
 from ..errors import InputError
-from ..transitions import Reconstruction, Transition, read_transition, reconstruct
+from ..transitions import Reconstruction, Transition, read_transition
 from .base import Reduction, WeakLabelLoss
 from .given import targets_of
 
@@ -78,7 +78,7 @@ class ForwardBackwardLoss(WeakLabelLoss):
         ignore_index: int | None = None,
     ) -> None:
         super().__init__(transition, reduction, validate, ignore_index)
-        self.reconstruction = reconstruct(self.transition, reconstruction)
+        self.reconstruction = self.transition.reconstruction(reconstruction)
         self.middle = _middle(middle, self.transition)  # (d, K)
         self.share = float(middle) if isinstance(middle, (int, float)) else None
         self._register(self._made_tables())

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .._core import FloatArray, Labels, checks
 from ..errors import InputError
 from ..transitions import PairKernel, SoftLabels
-from .base import Reduction, certificate_of, reduce
+from .base import JointLoss, Reduction, reduce
 
 
-class PairLoss(nn.Module):
+class PairLoss(JointLoss):
     """The forward loss of pairs: ``-log P(y | x, x')`` with ``P(y | x, x') = p' W_y p'' / sum_y p' W_y p''``.
 
     Called as ``loss(first, second, labels, weights=None)`` with scores (n, K) of both members, p' and p'' their
@@ -39,20 +37,17 @@ class PairLoss(nn.Module):
     """
 
     def __init__(self, kernel: PairKernel, reduction: Reduction = "mean") -> None:
-        super().__init__()
         if not isinstance(kernel, PairKernel):
             raise InputError(f"kernel: expected a tproper.PairKernel, got {type(kernel).__name__}")
-        checks.choice(reduction, "reduction", ("none", "mean", "sum"))
+        super().__init__(kernel.num_classes, reduction)
         self.kernel = kernel
-        self.reduction: Reduction = reduction
         scale = kernel.weights.sum(axis=0).max()
         with np.errstate(divide="ignore"):
             self.register_buffer("log_weights", torch.as_tensor(np.log(kernel.weights / scale)))
 
     def log_probability(self, first: Tensor, second: Tensor) -> Tensor:
         """``log P(y | x, x')`` (n, L) of all labels."""
-        K = self.kernel.num_classes
-        a, b = (torch.log_softmax(checks.scores(v, K), -1) for v in (first, second))
+        a, b = (torch.log_softmax(checks.scores(v, self.num_classes), -1) for v in (first, second))
         if a.shape != b.shape:
             raise InputError(f"second: expected scores of shape {tuple(a.shape)}, as the first, got {tuple(b.shape)}")
         W: Tensor = self.log_weights.to(a)  # type: ignore[assignment]
@@ -76,18 +71,10 @@ class PairLoss(nn.Module):
             weights = checks.example_weights(weights, losses, True)
         return reduce(losses, self.reduction, weights)
 
-    def probabilities(self, scores: Tensor) -> Tensor:
-        """Class probabilities of one member: softmax."""
-        return torch.softmax(checks.scores(scores, self.kernel.num_classes, some=False), -1)
-
     def lower_bounds(self) -> FloatArray:
         """The greatest lower bound for each label, reached in the limit of two classes that are certain."""
         W = self.kernel.weights
         return np.asarray(-np.log((W / W.sum(axis=0)).max(axis=(1, 2))) + 0.0)
-
-    def certify(self, seed: int = 0) -> Any:
-        """Properness and bounds, with evidence."""
-        return certificate_of(self)
 
     def extra_repr(self) -> str:
         """For printing the module."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, Split, gathered_warnings, random_folds
 from ..data import Bar
 from ..errors import InputError
+from ..solvers import cross_fit
 from ..transitions import Encoded
 from .rows import Rows
 from .streaming import probabilities
@@ -37,7 +38,7 @@ class Unseen:
 
 def splits_of(rows: Rows, folds: int | None, seed: int) -> list[Split]:
     """(rows to train on, rows to score) of each fold."""
-    n = len(rows.X)
+    n = len(rows)
     splits = random_folds(n, min(folds or FOLDS, n), np.random.default_rng(seed), rows.group)
     for train, _ in splits:
         check_groups(rows, train)
@@ -61,22 +62,26 @@ def cross_fitted(
     rows: Rows, features: Any, make: Callable[[], Any], splits: Sequence[Split], folds: int | None
 ) -> Unseen:
     """Fit one model for each fold to the rows outside of it; `make` gives an estimator."""
-    n = len(rows.X)
-    p = np.full((n, len(rows.codec.classes)), np.nan)
+    n = len(rows)
     with Bar("scoring", len(splits), "folds") as bar:
-        for f, (train, test) in enumerate(splits):
-            started = time.monotonic()
+
+        def scored(train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
             with gathered_warnings():  # the fit to all rows has said it
                 model = fit_part(make(), features, rows, train)
-            p[test] = _probabilities(model, features, rows, test)
+            p = _probabilities(model, features, rows, test)
             bar.step()
-            took = time.monotonic() - started
-            if folds is None and f == 0 and took * len(splits) > SECONDS:
-                how = (
-                    f"on {len(test):,} of {n:,} rows, which a second model was not trained on; not cross-fitted on all "
-                    f"rows, because one fit takes {took:.0f} s (--folds {len(splits)} does it anyway)"
-                )
-                return Unseen(test, p[test], how)
+            return p
+
+        started = time.monotonic()
+        first = scored(*splits[0])
+        took = time.monotonic() - started
+        if folds is None and took * len(splits) > SECONDS:
+            how = (
+                f"on {len(first):,} of {n:,} rows, which a second model was not trained on; not cross-fitted on all "
+                f"rows, because one fit takes {took:.0f} s (--folds {len(splits)} does it anyway)"
+            )
+            return Unseen(splits[0][1], first, how)
+        p = cross_fit(lambda f, train, test: scored(train, test) if f else first, splits, n)
     together = f", {len(np.unique(rows.group)):,} groups kept whole" if rows.group is not None else ""
     how = f"on all {n:,} rows, each by a model that was not trained on it ({len(splits)} folds{together})"
     return Unseen(np.arange(n), p, how)
@@ -98,4 +103,5 @@ def fit_part(estimator: Any, features: Any, rows: Rows, part: NDArray[np.int64])
     known = None if rows.true is None else np.array([*rows.codec.names, None], dtype=object)[rows.true[part]]
     group = None if rows.group is None else rows.group[part]
     labels = Encoded(torch.as_tensor(rows.labels[part]))
-    return estimator.fit(features[part], labels, true=known, groups=group)
+    some = features if np.array_equal(part, np.arange(features.shape[0])) else features[part]
+    return estimator.fit(some, labels, true=known, groups=group)

@@ -17,7 +17,7 @@ from .._core import mark
 from ..data import CELLS, watched
 from ..errors import InputError
 from ..evaluation import UNSCORABLE, Evaluation, Evaluator, draw
-from ..inputs import Columns, Inputs
+from ..inputs import Columns, Drift, Inputs
 from .frames import read_table
 from .labels import (
     Answered,
@@ -29,6 +29,7 @@ from .labels import (
     resolve,
     resolve_answers,
 )
+from .notes import warn
 from .options import LabelOptions, listed_specs
 from .overlap import Overlap
 from .reading import LabelColumns, label_columns, read
@@ -135,10 +136,11 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
         raise InputError(f"--true-label: expected a column with the true classes, got none, and {UNSCORABLE}")
     schema.check_columns(columns.home)
     rows = labelled = clean = 0
-    overlap = Overlap(schema.digests)
+    overlap, drift = Overlap(schema.digests), Drift(trained.inputs)
     for block in _blocks(columns, codec, source, trained.inputs):
         rows += len(block.X)
         overlap.add(block.X)
+        drift.add_gaps(block.X)
         given = ~block.absent
         labelled += int(given.sum())
         p = trained.probabilities(block.X, block.rows.__getitem__)
@@ -149,6 +151,7 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
             evaluator.add_known(block.true[known], p[known])
     if labelled == 0:
         raise InputError(f"--label: expected labels in the column {columns.label!r}, got none in {rows} rows")
+    warn(drift.gaps())
     counts = {"all": rows, "weak": labelled, "without_label": rows - labelled}
     if columns.true is not None:
         if clean == 0:

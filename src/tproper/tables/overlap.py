@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray
 from ..inputs import Columns
 
+BLOCK = 1 << 16  # rows that are hashed at a time
 KEPT = 256  # digests that a model keeps
 FEWEST = 8  # with fewer, or where few rows are unique, nothing is kept: chance would look like overlap
 REPEATED, TELLING = 0.05, 0.5  # of the rows; values of one column, as a share of the different rows
@@ -32,8 +33,12 @@ MOST_ROWS = 2 * 16 ** DIGITS[-1]  # of more training rows nothing is kept: nearl
 
 def _hashes(X: Columns | FloatArray) -> NDArray[np.uint64]:
     """64 bits for each row of features, the same for the same numbers and texts. They never leave the process."""
-    rows = X.bits() if isinstance(X, Columns) else np.ascontiguousarray(X + 0.0)  # -0.0 is 0.0
-    return np.array([int.from_bytes(blake2b(row, digest_size=8).digest(), "big") for row in rows], dtype=np.uint64)
+    out = np.empty(len(X), dtype=np.uint64)
+    for i in range(0, len(X), BLOCK):
+        some = X[i : i + BLOCK]
+        rows = some.bits() if isinstance(some, Columns) else np.ascontiguousarray(some + 0.0)  # -0.0 is 0.0
+        out[i : i + BLOCK] = [int.from_bytes(blake2b(row, digest_size=8).digest(), "big") for row in rows]
+    return out
 
 
 def _cut(hashes: NDArray[np.uint64], digits: int) -> NDArray[np.int64]:
@@ -42,9 +47,11 @@ def _cut(hashes: NDArray[np.uint64], digits: int) -> NDArray[np.int64]:
 
 def kept_digests(X: Columns | FloatArray) -> list[str]:
     """The smallest digests of training rows, where most rows are there once."""
+    if len(X) > MOST_ROWS:
+        return []
     once, counts = np.unique(_hashes(X), return_counts=True)
     unique = once[counts == 1]
-    if len(X) > MOST_ROWS or len(unique) < max(FEWEST, len(X) / 2):
+    if len(unique) < max(FEWEST, len(X) / 2):
         return []
     digits = next((d for d in DIGITS if 16**d >= ROOM * len(X)), DIGITS[-1])
     return [f"{digest:0{digits}x}" for digest in np.unique(_cut(unique, digits))[:KEPT].tolist()]

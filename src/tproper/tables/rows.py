@@ -33,7 +33,7 @@ from .schema import identifier_notes, joined_names
 ESTIMATE = "estimate"  # the --transition that asks for T from the table itself
 
 
-@dataclass(frozen=True)
+@dataclass
 class Rows:
     """A training table in memory: features, encoded weak labels, and how they came about."""
 
@@ -51,6 +51,13 @@ class Rows:
     group: NDArray[np.int64] | None = None  # rows that belong together
     told: Sequence[str] | None = None  # the classes in the order they were given in, which is that of other T
     estimate: Estimate | None = None  # where T was estimated from this table
+
+    def __len__(self) -> int:
+        return len(self.silent)
+
+    def let_go(self) -> None:
+        """Forget the columns as they stand in the file."""
+        self.X = Columns(np.empty((0, len(self.X.numeric))), self.X.numeric, {})
 
     @property
     def counts(self) -> dict[str, int]:

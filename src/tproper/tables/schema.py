@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -132,7 +133,7 @@ class FeatureReader:
     def of(cls, table: Table, inputs: Inputs) -> FeatureReader:
         """The columns that a model was trained on."""
         numbers = inputs.numbers
-        gapless = [name for name, gappy in zip(numbers.names, numbers.gappy, strict=True) if not gappy]
+        gapless = [name for name, x in zip(numbers.names, numbers.stand_in.tolist(), strict=True) if math.isnan(x)]
         out = cls(table, inputs.names, inputs.kinds, gapless)
         out.trained = True
         return out

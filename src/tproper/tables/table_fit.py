@@ -33,7 +33,7 @@ def fit_table(table: Table, options: TableOptions, settings: Settings, checkpoin
         return streamed.train(table, names, specs, classes, settings, checkpoint)
     kinds = asked_kinds(options, columns, features)
     rows = make_rows(read(columns, features, kinds), specs, classes, options.missing, settings)
-    with one_thread(len(rows.X) * len(rows.kinds) * rows.transition.num_classes):
+    with one_thread(len(rows) * len(rows.kinds) * rows.transition.num_classes):
         return training.train(rows, settings, names, str(table.path))
 
 

@@ -163,7 +163,7 @@ def chooses_penalty(settings: Settings, rows: Rows, features: Any) -> bool:
 
 def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) -> Fitted:
     """Fit to all rows and score them by cross-fitting, or hold some out."""
-    n, share = len(rows.X), settings.holdout or 0.0
+    n, share = len(rows), settings.holdout or 0.0
     if settings.tune and n < FEWEST_TO_TUNE:
         raise InputError(f"--tune: expected at least {FEWEST_TO_TUNE} rows with a label, got {n}")
     chosen, held = held_out_rows(n, share, np.random.default_rng(settings.seed), rows.group)
@@ -176,7 +176,9 @@ def train(rows: Rows, settings: Settings, columns: dict[str, Any], data: str) ->
     table = columns | {"features": inputs.names}
     schema = replace(make_schema(rows.codec, table, rows.told), digests=kept_digests(some))
     estimator = make_estimator(settings, rows.transition.named(rows.codec.names))
-    alike = repeated_rows(some, features[chosen]) if rows.group is None else ""
+    alike = repeated_rows(some, features if some is rows.X else features[chosen]) if rows.group is None else ""
+    del some
+    rows.let_go()  # of many rows the table is large, and features are all that is needed from here
     with recorded_warnings() as doubts, Bar(f"training on {len(chosen):,} rows", 100, "%") as bar:
         warn([alike] * bool(alike))
         estimator.set_params(verbose=lambda share: bar.at(round(100 * share)))

@@ -17,7 +17,6 @@ from .base import (
     Tables,
     Transition,
     read_transition,
-    reconstruct,
 )
 from .catalogue import ALIASES, BY_NAME, KINDS, Kind
 from .dense import per_example_targets
@@ -183,7 +182,6 @@ __all__ = [
     "pieces",
     "positive_unlabeled",
     "read_transition",
-    "reconstruct",
     "register_family",
     "settle",
     "settle_sorted",

@@ -109,11 +109,6 @@ class AnnotatorTransition(Transition):
         rows = np.array(self.weak_labels)
         return np.asarray(np.prod([T[:, rows[:, a]] for a, T in enumerate(parts)], axis=0), dtype=np.float64)
 
-    @property
-    def shape_in_words(self) -> str:
-        """One column for each annotator."""
-        return f"(n, {len(self.transitions)}) answers"
-
     def with_gaps_of(self, labels: Tensor, others: Tensor) -> Tensor:
         """No answer where the others have none."""
         return torch.where(others.isnan().any(-1) if is_soft(others) else others < 0, MISSING, labels)
@@ -353,10 +348,6 @@ class AnswerReconstruction(Reconstruction):
     def __repr__(self) -> str:
         out = f"; no R of their own: annotators {self.left_out}" if self.left_out else ""
         return f"<reconstruction (mixture) of {self.transition.name}, max |R T - I| = {self.residual:.2g}{out}>"
-
-    def matrix(self) -> FloatArray:
-        """R by enumeration of the complete rows of answers (at most 4,096)."""
-        return self.targets(self.transition.weak_labels).numpy().T.copy()
 
     def tables(self) -> dict[str, FloatArray]:
         """Each answer's weighted and centred target, and its weight; zeros for a missing answer."""

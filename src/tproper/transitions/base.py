@@ -241,7 +241,40 @@ class Transition(LabelKind):
         NotReconstructibleError
             Some classes cannot be told apart from weak labels: T has no left inverse.
         """
-        return reconstruct(self, method, prior)
+        if isinstance(method, Reconstruction):
+            if method.transition is not self and not method.transition.same_as(self):
+                raise InputError("reconstruction: expected one made for this transition, got one of another transition")
+            if prior is not None:
+                raise InputError("prior: expected None with a given reconstruction, which a prior cannot change")
+            return method
+        if not isinstance(method, str) or method not in METHODS:
+            known = ", ".join(METHODS)
+            raise InputError(f"method: expected one of {known} or a Reconstruction, got {checks.short(method)}")
+        K, M = self.num_classes, self.num_weak_labels
+        weights = None if prior is None else checks.probability_vector(prior, "prior", K)
+        square = M == K
+        if weights is not None and not square and method not in ("auto", "min_variance"):
+            raise InputError(f"prior: expected None with method {method!r}; only 'min_variance' depends on a prior")
+        if method == "inverse" and not square:
+            raise InputError(
+                f"method: expected as many weak labels as classes for 'inverse', got {M} and {K}; use 'min_variance'"
+            )
+        diagnosis = self.diagnose()
+        if not diagnosis.reconstructible:
+            raise NotReconstructibleError(
+                f"transition: expected rank {K} for {K} classes, got {diagnosis.rank}, so no R has R T = I: "
+                f"{diagnosis.confusion()} cannot be told apart from these weak labels; merge them, add a source that "
+                "separates them, or use ForwardLoss (proper, though not strictly)"
+            )
+        if diagnosis.condition_number > CONDITION_LIMIT:
+            warn(
+                f"{self.name}: T is close to singular (condition number {diagnosis.condition_number:.2g}); "
+                "targets are huge and learning needs correspondingly more data",
+                ConditioningWarning,
+            )
+        if method == "auto":
+            method = "inverse" if square else "min_variance"
+        return self.left_inverse(method, weights)
 
     def left_inverse(self, method: str, prior: FloatArray | None) -> Reconstruction:
         """The R that `reconstruct` has decided on; a structure overrides this with its closed form."""
@@ -281,11 +314,6 @@ class Transition(LabelKind):
     def log_shift(self) -> FloatArray:
         """What leads from log-probabilities among the training rows to the population's (K,), where T says it: or 0."""
         return np.zeros(self.num_classes)
-
-    @property
-    def shape_in_words(self) -> str:
-        """The shape of the labels of n rows, for messages."""
-        return f"(n, {self.num_classes}) candidate masks" if self.per_class_labels else "(n,) labels"
 
     def ignored(self, labels: Labels, index: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
         """Labels with 0 in place of `index`, and which examples (...) these are."""
@@ -862,44 +890,3 @@ def read_transitions(values: Any) -> list[Any]:
     given = [] if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable) else list(values)
     K = next((t.num_classes for t in given if isinstance(t, Transition)), None)
     return [read_transition(t, K) if isinstance(t, (str, Mapping)) else t for t in given]
-
-
-def reconstruct(
-    transition: Transition, method: str | Reconstruction = "auto", prior: ArrayLike | None = None
-) -> Reconstruction:
-    """`Transition.reconstruction`, which says what the methods are, with its arguments checked."""
-    transition = read_transition(transition)
-    if isinstance(method, Reconstruction):
-        if method.transition is not transition and not method.transition.same_as(transition):
-            raise InputError("reconstruction: expected one made for this transition, got one of another transition")
-        if prior is not None:
-            raise InputError("prior: expected None with a given reconstruction, which a prior cannot change")
-        return method
-    if not isinstance(method, str) or method not in METHODS:
-        known = ", ".join(METHODS)
-        raise InputError(f"method: expected one of {known} or a Reconstruction, got {checks.short(method)}")
-    K, M = transition.num_classes, transition.num_weak_labels
-    weights = None if prior is None else checks.probability_vector(prior, "prior", K)
-    square = M == K
-    if weights is not None and not square and method not in ("auto", "min_variance"):
-        raise InputError(f"prior: expected None with method {method!r}; only 'min_variance' depends on a prior")
-    if method == "inverse" and not square:
-        raise InputError(
-            f"method: expected as many weak labels as classes for 'inverse', got {M} and {K}; use 'min_variance'"
-        )
-    diagnosis = transition.diagnose()
-    if not diagnosis.reconstructible:
-        raise NotReconstructibleError(
-            f"transition: expected rank {K} for {K} classes, got {diagnosis.rank}, so no R has R T = I: "
-            f"{diagnosis.confusion()} cannot be told apart from these weak labels; merge them, add a source that "
-            "separates them, or use ForwardLoss (proper, though not strictly)"
-        )
-    if diagnosis.condition_number > CONDITION_LIMIT:
-        warn(
-            f"{transition.name}: T is close to singular (condition number {diagnosis.condition_number:.2g}); "
-            "targets are huge and learning needs correspondingly more data",
-            ConditioningWarning,
-        )
-    if method == "auto":
-        method = "inverse" if square else "min_variance"
-    return transition.left_inverse(method, weights)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from .._core import FloatArray, inner, is_finite, log_mixture, tracing
+from .._core import FloatArray, inner, is_finite, log_mixture
 from .set_mass import indicator, log_set_mass, mask_sizes
 
 FEW = 1 << 13  # entries of targets up to which a table of them costs less than what would do without
@@ -41,9 +41,7 @@ class Targets(ABC):
     def inner(self, x: Tensor) -> Tensor:
         """``<r, x>`` (...) for x (..., K); an infinite x counts for nothing where r is 0."""
         out = self.product(x)
-        if out.device.type != "cpu" or out.is_meta or not tracing.readable(out) or not is_finite(out):
-            return inner(self.dense(x.dtype), x)
-        return out
+        return out if is_finite(out) else inner(self.dense(x.dtype), x)
 
     @abstractmethod
     def product(self, x: Tensor, centred: bool = False) -> Tensor:
@@ -191,15 +189,10 @@ class Step(Targets):
         """By way of the smaller side of the set."""
         self.flat(g.dtype).subtract_(g, share)
 
-    def _values(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """r outside of S, and inside."""
-        outside = (1 - self.c * mask_sizes(self.masks)) / self.masks.shape[-1]
-        return outside.to(dtype)[..., None], (self.c + outside).to(dtype)[..., None]
-
     def dense(self, dtype: torch.dtype) -> Tensor:
         """One value inside of S, another outside, computed in float64."""
-        outside, inside = self._values(dtype)
-        return torch.where(self.masks, inside, outside)
+        outside = (1 - self.c * mask_sizes(self.masks)) / self.masks.shape[-1]
+        return torch.where(self.masks, (self.c + outside).to(dtype)[..., None], outside.to(dtype)[..., None])
 
     def __getitem__(self, rows: slice) -> Step:
         return Step(self.masks[rows], self.c[rows])

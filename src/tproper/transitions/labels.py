@@ -325,10 +325,6 @@ class LabelSpace(ABC):
         """The row of ``T.matrix()`` of each encoded label."""
         return self.transition.row_index(encoded)
 
-    def where(self, labels: Any, ignore_index: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
-        """Labels with 0 in place of `ignore_index`, and where that was."""
-        return checks.ignored(labels, ignore_index, device)
-
     def entry(self, row: int, z: int) -> tuple[str, int]:
         """What the probability of a row of T in class z is called; and -1 where it is one minus what is called so."""
         label, of_class = self.names[row], f"class {self.class_names[z]}"

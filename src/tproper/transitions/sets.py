@@ -336,11 +336,6 @@ class SetReconstruction(Reconstruction):
         """The method: R has a closed form."""
         return self.method
 
-    def matrix(self) -> FloatArray:
-        """R by enumeration of the candidate sets (at most 12 classes)."""
-        masks = checks.masks_of_sets(self.transition.candidate_sets(), self.transition.num_classes)
-        return self.targets(masks).numpy().T.copy()
-
     def tables(self) -> dict[str, FloatArray]:
         """The coefficient by set size."""
         return {"coefficient": self.coefficient}

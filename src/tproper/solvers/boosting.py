@@ -29,6 +29,8 @@ from .minibatch import batch_loss
 
 # Scores (n, K) to the gradient of the summed loss (n, K).
 Slope = Callable[[FloatArray], FloatArray]
+# Scores (n, K) to the gradient and a bound on the second derivatives, (n, K) both; the latter (n, 1) for two classes.
+Derivatives = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 # Scores (n, K) to the risk of rows that were held out.
 Risk = Callable[[FloatArray], float]
 
@@ -36,6 +38,7 @@ CHOOSING = 0.8  # of the work, for five folds
 FIRST_ROUNDS = 3  # times the patience, before which nothing ends: one or two trees may seem worse than none by chance
 LEAST_FALL = 2e-3  # of all that the held-out risk fell: rounds that together lower it by less are not worth growing
 SECANT = 0.5  # how far on either side a potential's curvature is taken: beyond its kinks
+JOINT = 1 << 17  # scores up to which the loss is called once for all folds: calls cost more than what is done in them
 SMALL = 1 << 21  # numbers in X up to which one thread is as quick as several
 
 
@@ -170,6 +173,19 @@ def curvature(loss: nn.Module) -> Slope:
     return bound
 
 
+def derivatives(problem: Problem) -> Derivatives:
+    """`slope` and `curvature` of a problem, times the weights of its rows."""
+    gradient, bound, w = slope(problem.loss, problem.labels, problem.weights), curvature(problem.loss), problem.weights
+
+    def both(V: FloatArray) -> tuple[FloatArray, FloatArray]:
+        g, h = gradient(V), bound(V)
+        if not np.isfinite(g).all():
+            raise InputError("loss: expected finite gradients, got others; use loss='forward', or a squeeze")
+        return g, h if w is None else h * w[:, None]
+
+    return both
+
+
 def _secant(F: Any, v: Tensor, z: int) -> FloatArray:
     """The mean second derivative (n,) of F along the step of class z, within `SECANT` of v."""
     K = v.shape[1]
@@ -202,51 +218,41 @@ def start_of(problem: Problem) -> FloatArray:
 
 
 class _Growing:
-    """One sequence of trees, on some of the rows."""
+    """One sequence of trees, on the rows of `data`."""
 
     def __init__(
-        self, data: Any, problem: Problem, start: FloatArray, params: dict[str, Any], held: Any = None
+        self, data: Any, num_classes: int, start: FloatArray, params: dict[str, Any], held: Any = None
     ) -> None:
-        self.K, self.start = problem.num_classes, start
-        self.slope = slope(problem.loss, problem.labels, problem.weights)
-        self.curvature, self.weights = curvature(problem.loss), problem.weights
+        self.K, self.start = num_classes, start
         self.booster = lightgbm().Booster(params, data)
         if held is not None:
             self.booster.add_valid(held, "held out")
         self.ended = False
 
-    def grow(self) -> None:
-        """One more round, unless the last one found nothing to split."""
+    def grow(self, g: FloatArray, h: FloatArray) -> None:
+        """One more round by derivatives at `scores`, unless the last one found nothing to split."""
         if not self.ended:
-            self.ended = self.booster.update(fobj=self._derivatives)
+            of_trees = (g, h) if self.K > 2 else (0.5 * (g[:, 1] - g[:, 0]), h[:, 0])
+            self.ended = self.booster.update(fobj=lambda raw, data: of_trees)
 
-    def _scores(self, raw: FloatArray) -> FloatArray:
-        """Scores (n, K), a view of (K, n), as they were given."""
-        if self.K > 2:
-            return raw + self.start
-        half = 0.5 * (raw + (self.start[1] - self.start[0]))
-        return np.stack([-half, half]).T
-
-    def _derivatives(self, raw: FloatArray, data: Any) -> tuple[FloatArray, FloatArray]:
-        V = self._scores(raw)
-        g, h = self.slope(V), self.curvature(V)
-        if not np.isfinite(g).all():
-            raise InputError("loss: expected finite gradients, got others; use loss='forward', or a squeeze")
-        if self.weights is not None:
-            h = h * self.weights[:, None]
-        if self.K == 2:
-            return 0.5 * (g[:, 1] - g[:, 0]), h[:, 0]
-        return g, h
+    def scores(self) -> FloatArray:
+        """Scores (n, K) of the rows that trees grow on, as they stand."""
+        return self._look(self.booster.eval_train)
 
     def held_out(self) -> FloatArray:
         """Scores (m, K) of the rows held out, as they stand."""
+        return self._look(self.booster.eval_valid)
+
+    def _look(self, evaluate: Callable[[Any], Any]) -> FloatArray:
+        """Scores (n, K), a view of (K, n), as LightGBM gives them to whoever evaluates them."""
         kept: list[FloatArray] = []
 
         def look(raw: FloatArray, data: Any) -> tuple[str, float, bool]:
-            kept.append(self._scores(raw))
+            half = 0.5 * (raw + (self.start[1] - self.start[0])) if self.K == 2 else None
+            kept.append(raw + self.start if half is None else np.stack([-half, half]).T)
             return "", 0.0, False
 
-        self.booster.eval_valid(look)
+        evaluate(look)
         return kept[0]
 
     def trees(self, rounds: int) -> Trees:
@@ -281,9 +287,9 @@ def solve(
     if len(splits) and risk is not None:
         rounds, history, best = _choose(problem, settings, params, data, start, splits, risk, progress)
         done = CHOOSING
-    whole = _Growing(data, problem, start, params)
+    whole, both = _Growing(data, problem.num_classes, start, params), derivatives(problem)
     for number in range(1, rounds + 1):
-        whole.grow()
+        whole.grow(*both(whole.scores()))
         progress(done + (1 - done) * number / rounds)
     return Solution(whole.trees(rounds), rounds, history, best)
 
@@ -301,16 +307,17 @@ def _choose(
     """The number of rounds, the history of risks, and the held-out scores (n, K) at that number."""
     splits = [(np.sort(train), np.sort(test)) for train, test in splits]
     folds = [
-        _Growing(data.subset(train.tolist()), problem.part(train), start, params, data.subset(test.tolist()))
+        _Growing(data.subset(train.tolist()), problem.num_classes, start, params, data.subset(test.tolist()))
         for train, test in splits
     ]
+    grow = _side_by_side(folds, problem, [train for train, _ in splits])
     scores = np.tile(start, (len(problem.labels), 1))
     first, least, chosen, best = risk(scores), math.inf, 1, scores
     leasts: list[float] = []
     history: list[dict[str, float]] = []
     for number in range(1, settings.rounds + 1):
+        grow()
         for fold, (_, test) in zip(folds, splits, strict=True):
-            fold.grow()
             scores[test] = fold.held_out()
         value = risk(scores)
         history.append({"weak_risk": value})
@@ -327,6 +334,26 @@ def _choose(
             if fall <= LEAST_FALL * max(first - least, 0.0):
                 break
     return chosen, history, best
+
+
+def _side_by_side(folds: list[_Growing], problem: Problem, trains: list[NDArray[np.int64]]) -> Callable[[], None]:
+    """What grows one more round of every fold, on these rows each."""
+    each = [np.concatenate(trains)]
+    if not has_pointwise(problem.loss) or len(each[0]) * problem.num_classes > JOINT:
+        each = trains
+    of_each = [derivatives(problem.part(rows)) for rows in each]
+
+    def one_by_one() -> None:
+        for fold, both in zip(folds, of_each, strict=True):
+            fold.grow(*both(fold.scores()))
+
+    def together() -> None:
+        g, h = of_each[0](np.concatenate([fold.scores().T for fold in folds], axis=1).T)
+        ends = np.cumsum([len(rows) for rows in trains])[:-1]
+        for fold, *own in zip(folds, np.split(g, ends), np.split(h, ends), strict=True):
+            fold.grow(*own)
+
+    return one_by_one if each is trains else together
 
 
 def _params(problem: Problem, settings: Settings) -> dict[str, Any]:

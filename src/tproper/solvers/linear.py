@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import issparse
 from scipy.special import softmax
-from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
 from .._core import FloatArray, tell, warn
 from ..errors import InputError
-from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
+from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss, bind_evidence
 from ..potentials import Brier, Squeezed
-from ..transitions import Transition
+from ..transitions import Rows, Targets, Transition
 
 # Scores (K, n), class-major, to the weighted mean loss and its gradient (K, n).
 ScoreLoss = Callable[[FloatArray], tuple[float, FloatArray]]
@@ -31,8 +31,9 @@ CLOSE = 0.1  # root mean square over the rows of the distance of two predictions
 # tenth, two of eight fits to complementary MNIST ended in a worse minimum, without one or two of the classes.
 NEAR, FAR = 0.01, 1.0
 WHITEN_AT_MOST, STANDARDISE_AT_MOST = 2048, 128  # features
-# Steps that L-BFGS remembers, each two tables of coefficients; of many coefficients fewer, or they outgrow the data.
-REMEMBERED, REMEMBERED_OF_MANY, MANY = 30, 10, 1 << 16
+# Steps that L-BFGS remembers, each two tables of coefficients (and five more): of many coefficients fewer, or they
+# outgrow the data. (Sparse X of 50,000 terms: with three steps as quick as with ten.)
+REMEMBERED, REMEMBERED_OF_MANY, FEWEST_REMEMBERED, MANY = 30, 10, 3, 1 << 16
 FIRST_STEP = 0.25  # standard deviation of the scores after it, at most
 LEAST_CURVATURE = 0.05  # that of cross entropy where it is fairly certain
 ENDLESS = "this loss is not bounded from below: use loss='forward', a squeeze"
@@ -48,8 +49,20 @@ def score_loss(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray) -> Scor
 
     Class-major scores keep both matrix products in the orientation that BLAS does fastest for few classes.
     """
-    both = loss.bind(labels, torch.as_tensor(weights), class_major=True)
+    return _of_scores(loss.bind(labels, torch.as_tensor(weights), class_major=True))
 
+
+def evidence_loss(evidence: Targets | Rows, weights: FloatArray | int) -> ScoreLoss:
+    """The same of what is known of each row: targets r, ``logsumexp v - <r, v>``, or likelihoods t, ``-log <t, p>``.
+
+    An integer in place of weights is the number of rows, all of one weight.
+    """
+    if isinstance(weights, int):
+        return _of_scores(bind_evidence(evidence, class_major=True, share=1.0 / weights))
+    return _of_scores(bind_evidence(evidence, torch.as_tensor(weights), class_major=True))
+
+
+def _of_scores(both: Callable[[Tensor], tuple[Tensor, Tensor]]) -> ScoreLoss:
     def value(V: FloatArray) -> tuple[float, FloatArray]:
         losses, gradient = both(torch.as_tensor(V).T)
         return float(losses.sum()), gradient.numpy().T
@@ -81,15 +94,17 @@ def fit_linear(
     verbose: int = 0,
     intercept_l2: float = 0.0,
     progress: Callable[[float], None] | None = None,
+    spend: bool = False,
 ) -> LinearFit:
     """L-BFGS in float64, in coordinates that suit it (`_Coordinates`); the objective stays that of the raw features.
 
     Stops when no entry of the gradient, taken with respect to the coefficients of standardised features (mean 0,
     variance 1) and the intercepts, is larger than `tol`. `intercept_l2` penalises the scores at the features' mean.
+    With `spend`, dense X may be used up: nobody else holds it, and a second table of its size is saved.
     """
     n, K = X.shape[0], loss.transition.num_classes
     w = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
-    space = _Coordinates(X, w, l2, curvature(loss))
+    space = _Coordinates(X, w, l2, curvature(loss), spend)
     problem = _Problem(score_loss(loss, labels, w), space, K, l2, intercept_l2)
     problem.progress = progress
     if start is not None:
@@ -109,6 +124,8 @@ def fit_linear(
     if not gradient <= max(tol, 1e-3 if end.nit < max_iter else 0.0):
         runs_away = value < 0 and loss.lower_bounds().min() == -math.inf
         advice = f"{ENDLESS}, or raise l2" if runs_away else "raise max_iter or l2, or scale the features"
+        from sklearn.exceptions import ConvergenceWarning  # slow to import
+
         warn(
             f"the linear solver stopped after {end.nit} iterations at a gradient of {gradient:.2g} > tol={tol:g}; "
             f"{advice}",
@@ -169,9 +186,11 @@ class _Problem:
         G += pull
         of_b = by_class + self.intercept_l2 * b
         self.loss, self.gradient = f, max(space.standardised(G), float(np.abs(of_b).max()))
-        gradient = np.concatenate([G.ravel(), of_b * space.intercept_stretch])
         penalty = np.vdot(U, pull) + self.intercept_l2 * (b @ b)
-        return f + 0.5 * float(penalty), gradient * space.unit
+        del U, pull  # of many features each is a large table
+        gradient = np.concatenate([G.ravel(), of_b * space.intercept_stretch])
+        gradient *= space.unit
+        return f + 0.5 * float(penalty), gradient
 
     def starts(self, cheap: bool) -> list[FloatArray]:
         """Random points, always the same: zero is a saddle where columns of T are equal."""
@@ -210,10 +229,20 @@ class _Problem:
                 raise StopIteration
 
         options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": 0.0, "ftol": 0.0, "maxls": 50}
-        options["maxcor"] = REMEMBERED if self.size <= MANY else REMEMBERED_OF_MANY
-        end = minimize(self, first, jac=True, method="L-BFGS-B", callback=note, options=options)
+        options["maxcor"] = self.remembered()
+        held = [self]  # scipy leaves rings of objects behind, which must not keep the data until they are swept up
+        end = minimize(lambda x: held[0](x), first, jac=True, method="L-BFGS-B", callback=note, options=options)
+        held.clear()
+        end.hess_inv = None  # two tables of coefficients for every step remembered
         end.history, end.known = history, known
         return end
+
+    def remembered(self) -> int:
+        """Steps that L-BFGS remembers."""
+        if self.size <= MANY:
+            return REMEMBERED
+        tables = self.space.bytes // (8 * self.size)
+        return int(min(max((tables - 5) // 2, FEWEST_REMEMBERED), REMEMBERED_OF_MANY))
 
     def is_near(self, ends: list[Any]) -> bool:
         """Whether the point that was evaluated last gives nearly the probabilities of one of `ends`."""
@@ -252,7 +281,7 @@ class _Coordinates:
     wants. Sparse X is centred on the fly and never made dense.
     """
 
-    def __init__(self, X: Any, w: FloatArray, l2: float, curvature: float) -> None:
+    def __init__(self, X: Any, w: FloatArray, l2: float, curvature: float, spend: bool = False) -> None:
         self.sparse = issparse(X)
         self.d = X.shape[1]
         self.mean, variance = moments(X, w)
@@ -279,14 +308,14 @@ class _Coordinates:
                 self.A = X.tocsr()
                 self.shift = self.mean * self.stretch
             else:
-                self.A = X[:, self.used] - self.mean[self.used]
+                self.A = _centred(X, self.used, self.mean, spend)
                 if (self.stretch != 1).any():
                     self.A *= self.stretch
             main = self._main_deviation(w) or 1.0
             # half the main standard deviation: between the curvatures of the data's first and middling directions
             self.intercept_stretch = 0.5 * main
         else:
-            centred = X[:, self.used] - self.mean[self.used]
+            centred = _centred(X, self.used, self.mean, spend)
             variances, self.axes = np.linalg.eigh((centred * w[:, None]).T @ centred)
             c = curvature + LEAST_CURVATURE
             self.stretch = 1.0 / np.sqrt(c * np.maximum(variances, variances[-1] * 1e-14) + l2)
@@ -295,6 +324,12 @@ class _Coordinates:
         # The first step has length one. Scores must not move far in it: where a class's probability has gone to zero
         # the gradient of a forward loss is zero too, and the class would never come back.
         self.unit = FIRST_STEP / main
+
+    @property
+    def bytes(self) -> int:
+        """What the features take."""
+        A = self.A
+        return int(A.data.nbytes + A.indices.nbytes + A.indptr.nbytes if self.sparse else A.nbytes)
 
     def scores(self, U: FloatArray, b: FloatArray) -> FloatArray:
         """Scores (K, n)."""
@@ -311,13 +346,15 @@ class _Coordinates:
             return dense
         out: FloatArray = (self.A.T @ E.T).T
         out *= self.stretch
-        out -= np.outer(by_class, self.shift)
+        for row, total in zip(out, by_class.tolist(), strict=True):  # an outer product would be a table of its own
+            row -= total * self.shift
         return out
 
     def standardised(self, G: FloatArray) -> float:
         """The largest entry of a gradient (K, width), for features of variance one."""
         raw = G / self.stretch if self.axes is None else (G / self.stretch) @ self.axes.T
-        return float(np.abs(raw / self.deviation).max())
+        raw /= self.deviation
+        return float(max(raw.max(), -raw.min()))
 
     def enter(self, coef: FloatArray, intercept: FloatArray) -> FloatArray:
         """Raw coefficients and intercepts as a point."""
@@ -338,6 +375,15 @@ class _Coordinates:
             along = self.scores(direction[None], np.zeros(1))
             direction = self.pull_back(along * w, (along * w).sum(axis=1))[0]
         return math.sqrt(float(np.linalg.norm(direction)))
+
+
+def _centred(X: FloatArray, used: NDArray[np.bool_], mean: FloatArray, spend: bool) -> FloatArray:
+    """Some columns less their means: one new table, or none."""
+    if used.all() and not spend:
+        return X - mean
+    out: FloatArray = X if used.all() else X[:, used]
+    out -= mean[used]
+    return out
 
 
 def moments(X: Any, w: FloatArray) -> tuple[FloatArray, FloatArray]:
