@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import tproper as tp
 from tproper.estimation import likelihood
 from tproper.estimation.softmax import Design, softmax
-from tproper.learn.linear import fit_linear
+from tproper.solvers.linear import fit_linear
 
 PIXELS, DIGITS = load_digits(return_X_y=True)
 PIXELS = PIXELS / 16
