@@ -124,12 +124,12 @@ WHOLE: dict[str, str] = {
     "docs/estimation/pu.md": "pu_prior",
     "docs/estimation/real_sources.md": "real_sources",
     "docs/estimation/tests_of_T.md": "check_transition",
-    "docs/forward_scores.md": "forward_scores",
+    "docs/archive/forward_scores.md": "forward_scores",
     "docs/kinds.md": "kinds_page",
-    "docs/learning_rates.md": "learning_rates",
+    "docs/archive/learning_rates.md": "learning_rates",
     "docs/methods.md": "method_cards",
     "docs/scale.md": "scale_page",
-    "docs/solver_gaps.md": "solver_gaps",
+    "docs/archive/solver_gaps.md": "solver_gaps",
     "docs/weak_table.md": "weak_table",
 }
 

@@ -91,7 +91,7 @@ def default_learning_rate(information: float) -> float:
     times that of cross entropy, and the part of it that points to the truth i times. Steps of gradient descent shrink
     by i, so that complementary labels want many times the usual rate. Adam divides by the gradient's size, and its
     progress shrinks by ``sqrt(i)`` alone; making up for all of that would enlarge the noise as much. The root lies
-    between. Measured: docs/learning_rates.md.
+    between. Measured: docs/archive/learning_rates.md.
     """
     return NETWORK_RATE * information**-0.25
 
