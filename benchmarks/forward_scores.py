@@ -1,7 +1,7 @@
 """Which proper score to correct forward with: the log score beside bounded ones, where T is right and where it is not.
 
     OMP_NUM_THREADS=1 python benchmarks/forward_scores.py [--seeds 10] [--jobs 16] [--resume]
-    python benchmarks/forward_scores.py --render        # docs/forward_scores.md again, from the record alone
+    python benchmarks/forward_scores.py --render        # docs/archive/forward_scores.md again, from the record alone
 
 Linear models of the digits (1,200 rows), `ForwardLoss(T, score=...)`. In each case labels come about by one T and the
 loss is told another, or some rows are outliers. Every score has its penalty chosen from the same six by accuracy on 300
@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 import tproper as tp
 from tproper.metrics import clean_scores
 
-RECORD, PAGE = RECORDS / "forward_scores.jsonl", Path(__file__).parent.parent / "docs" / "forward_scores.md"
+RECORD, PAGE = RECORDS / "forward_scores.jsonl", Path(__file__).parent.parent / "docs" / "archive" / "forward_scores.md"
 TRAINED, CHOSEN_ON = 1200, 300  # rows that models are fitted to, and clean ones that choose a penalty
 SCORES = ("log", "brier", "spherical", "tsallis:1.5")
 L2 = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)

@@ -24,7 +24,7 @@ from weak_table import KINDS, ROOT, arrays, measure
 from tproper import WeakLabelClassifier
 from tproper.learn.defaults import NETWORK_RATE
 
-RECORD, PAGE = RECORDS / "learning_rates.jsonl", ROOT / "docs" / "learning_rates.md"
+RECORD, PAGE = RECORDS / "learning_rates.jsonl", ROOT / "docs" / "archive" / "learning_rates.md"
 RATES: tuple[float | str, ...] = ("auto", 1e-3, 3e-3, 1e-2, 3e-2)
 ROWS = {"digits": 1200, "MNIST": 10_000}
 SEEDS = {"digits": 6, "MNIST": 2}

@@ -1,7 +1,7 @@
 """How far from the best minimum the linear forward solver ends: beside ten random starts, over random problems.
 
     OMP_NUM_THREADS=1 python benchmarks/solver_gaps.py [--problems 200] [--jobs 16] [--resume]
-    python benchmarks/solver_gaps.py --render        # docs/solver_gaps.md again, from the record alone
+    python benchmarks/solver_gaps.py --render        # docs/archive/solver_gaps.md again, from the record alone
 
 A forward loss of weak labels is not convex in the scores. Each problem is a Gaussian class mixture in 2 to 15
 dimensions, 2 to 8 classes, with one of ten kinds of weak label; the solver's objective is compared with the smallest of
@@ -25,10 +25,10 @@ from torch import Tensor
 
 import tproper as tp
 from tproper.learn.defaults import default_l2, intercept_l2
-from tproper.learn.linear import LinearFit, fit_linear
-from tproper.learn.scaling import row_risks
+from tproper.solvers import row_risks
+from tproper.solvers.linear import LinearFit, fit_linear
 
-RECORD, PAGE = RECORDS / "solver_gaps.jsonl", Path(__file__).parent.parent / "docs" / "solver_gaps.md"
+RECORD, PAGE = RECORDS / "solver_gaps.jsonl", Path(__file__).parent.parent / "docs" / "archive" / "solver_gaps.md"
 SIZES, FRESH, RANDOM_STARTS, GAP = (100, 400), 1000, 10, 1e-3
 TOL, MAX_ITER, OLD_L2 = 1e-5, 1000, 3e-4
 KINDS = ("symmetric", "pair", "complementary", "partial", "multi", "dense", "tall", "coarse", "pu", "sources")

@@ -36,8 +36,9 @@ from sklearn.model_selection import KFold
 
 import tproper as tp
 from tproper.learn.classifier import WeakLabelClassifier
-from tproper.learn.scaling import calibrated_risks, fit_temperature, matching_scale
+from tproper.learn.scaling import fit_temperature
 from tproper.metrics import clean_scores
+from tproper.solvers import calibrated_risks, matching_scale
 from tproper_lab.datasets import DataError, read_mnist
 
 ROOT = Path(__file__).parent.parent

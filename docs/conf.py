@@ -192,9 +192,9 @@ def write_api() -> None:
 
 
 def list_other_pages(app: Any, name: str, source: list[str]) -> None:
-    """Pages that benchmarks add to docs/ stand with the evidence, without a change to the first page."""
-    if name == "index":
-        listed = source[0].split()
+    """Pages that benchmarks add to docs/ stand with the evidence, without a change to a list."""
+    if name == "evidence":
+        listed = [*source[0].split(), *(DOCS / "index.md").read_text(encoding="utf-8").split()]
         others = [p.stem for p in sorted(DOCS.glob("*.md")) if p.stem not in (*listed, "index")]
         source[0] = source[0].replace("EVERY OTHER PAGE", "\n".join(others))
 

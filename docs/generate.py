@@ -22,7 +22,6 @@ from statistics import fmean
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_MODULES = 4  # of a room that are drawn
 sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "benchmarks")]
 
 
@@ -105,7 +104,7 @@ def drawn(route: str, lines: list[str]) -> str:
     rows = []
     for line in lines:
         room, _, words = line.partition(" | ")
-        modules = routes()[route]["modules"][room.strip()][:MOST_MODULES]
+        modules = routes()[route]["modules"][room.strip()]
         rows.append((room, ", ".join(modules), words))
     widths = [max(len(row[i]) for row in rows) + 3 for i in (0, 1)]
     return "".join(f"    {room:<{widths[0]}}{modules:<{widths[1]}}{words}\n" for room, modules, words in rows)
@@ -124,12 +123,12 @@ WHOLE: dict[str, str] = {
     "docs/estimation/pu.md": "pu_prior",
     "docs/estimation/real_sources.md": "real_sources",
     "docs/estimation/tests_of_T.md": "check_transition",
-    "docs/forward_scores.md": "forward_scores",
+    "docs/archive/forward_scores.md": "forward_scores",
     "docs/kinds.md": "kinds_page",
-    "docs/learning_rates.md": "learning_rates",
+    "docs/archive/learning_rates.md": "learning_rates",
     "docs/methods.md": "method_cards",
     "docs/scale.md": "scale_page",
-    "docs/solver_gaps.md": "solver_gaps",
+    "docs/archive/solver_gaps.md": "solver_gaps",
     "docs/weak_table.md": "weak_table",
 }
 

@@ -11,7 +11,7 @@ from blobs import blobs
 from test_engine import CPU, advance
 
 import tproper as tp
-from tproper.learn.scaling import calibrated_risks
+from tproper.solvers import calibrated_risks
 from tproper_lab import methods, problems, runner
 from tproper_lab.choosing import WeakRisk, compare
 from tproper_lab.engine import Pixels, Stack

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import tproper as tp
 from tproper.cli.main import app
-from tproper.learn import minibatch
+from tproper.solvers import minibatch
 from tproper.tables import streamed_training as _streamed_training
 
 run = CliRunner()

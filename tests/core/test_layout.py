@@ -14,8 +14,8 @@ PACKAGE = Path(__file__).parents[2] / "src" / "tproper"
 
 # A room imports only from rooms before it.
 ROOMS = [
-    "_core", "transitions", "potentials", "losses", "certificates", "metrics", "estimation", "data", "inputs", "learn",
-    "plots", "evaluation", "tables", "cli",
+    "_core", "transitions", "potentials", "losses", "certificates", "metrics", "solvers", "estimation", "data",
+    "inputs", "learn", "plots", "evaluation", "tables", "cli",
 ]  # fmt: skip
 CORE = ROOMS[: ROOMS.index("metrics") + 1]
 LIGHT = {"torch", "numpy", "scipy", "__future__"}

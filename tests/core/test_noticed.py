@@ -231,7 +231,7 @@ def test_a_loss_that_falls_ever_more_slowly_along_a_ray_is_bounded_where_its_ray
 def test_an_end_is_near_if_its_probabilities_are():
     from types import SimpleNamespace
 
-    from tproper.learn import linear
+    from tproper.solvers import linear
 
     problem = next(c for c in vars(linear).values() if isinstance(c, type) and hasattr(c, "is_near"))
     scores = np.random.default_rng(0).normal(size=(3, 50))

@@ -116,6 +116,6 @@ def test_verbose_speaks_through_the_loggers_of_the_package(caplog, capsys):
         fit(1)
     finally:
         logger.removeHandler(handler)
-    assert any("objective" in r.getMessage() and r.name.startswith("tproper.learn") for r in said)
+    assert any("objective" in r.getMessage() and r.name.startswith("tproper.solvers") for r in said)
     out = capsys.readouterr()
     assert out.out == ""

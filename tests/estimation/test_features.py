@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import tproper as tp
 from tproper.estimation import likelihood
 from tproper.estimation.softmax import Design, softmax
-from tproper.learn.linear import fit_linear
+from tproper.solvers.linear import fit_linear
 
 PIXELS, DIGITS = load_digits(return_X_y=True)
 PIXELS = PIXELS / 16
@@ -318,3 +318,21 @@ def test_classes_that_features_leave_open_have_no_names_where_no_label_leads():
     assert "rarest" in sentence
     assert other.tolist() == [0, 1, 2]
     assert names(flat, "complementary", unsure=True)[2] is None
+
+
+@pytest.mark.parametrize("problem", ["xor", "quadratic", "linear"])
+def test_a_form_that_cannot_be_right_is_told_of_a_thousand_rows(problem):
+    """A linear model for classes that no line tells apart: the labels go with squares and products of features."""
+    told, T = 0, tp.symmetric_noise(3, 0.3)
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(1000, 5))
+        both = 3 * np.sign(X[:, 0] * X[:, 1])
+        v = {"xor": np.c_[both, -both, X[:, 2]], "quadratic": 2 * X[:, :3] ** 2, "linear": 2 * X[:, :3]}[problem]
+        p = np.exp(v - v.max(axis=1, keepdims=True))
+        z = ((p / p.sum(axis=1, keepdims=True)).cumsum(axis=1) < rng.random((1000, 1))).sum(axis=1).clip(max=2)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            tp.estimate_transition(T.sample(z, rng), X=X, num_classes=3, random_state=0)
+        told += any("form does not fit" in str(w.message) for w in said)
+    assert told >= 3 if problem != "linear" else told == 0

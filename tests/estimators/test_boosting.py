@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 import tproper as tp
-from tproper.learn import boosting, saving
+from tproper.learn import saving
 from tproper.learn.classifier import WeakLabelClassifier
-from tproper.learn.scaling import RunningScale, calibrated_risks, forward_risk
+from tproper.solvers import RunningScale, boosting, calibrated_risks, forward_risk
 
 QUICK: dict[str, Any] = {"model": "boosting", "max_iter": 8, "early_stopping": False, "calibrate": False}
 RNG = np.random.default_rng(0)

@@ -14,7 +14,8 @@ from sklearn.datasets import load_digits
 import tproper as tp
 from tproper.learn import fitting, scaling
 from tproper.learn.calibrator import Calibrator, folds
-from tproper.learn.scaling import METHODS, fit_scaling, forward_risk, row_risks
+from tproper.learn.scaling import METHODS, fit_scaling
+from tproper.solvers import calibrated_risks, forward_risk, row_risks
 
 K = 4
 RNG = np.random.default_rng(0)
@@ -282,7 +283,7 @@ def test_masked_classes_stay_masked() -> None:
         p = tp.calibrate(2 * v, weak, T, method).map(masked)
         assert np.isneginf(p[:5, 1]).all()
         assert np.isfinite(p[5:]).all()
-    risks, scale = scaling.calibrated_risks(3 * masked, T.encode(weak), T)
+    risks, scale = calibrated_risks(3 * masked, T.encode(weak), T)
     assert np.isfinite(risks).all()
     assert 0.2 < scale < 0.6
 

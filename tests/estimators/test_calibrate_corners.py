@@ -8,6 +8,7 @@ import torch
 
 import tproper as tp
 from tproper.learn import fitting, scaling
+from tproper.solvers import row_risks
 
 K = 4
 
@@ -146,7 +147,7 @@ def test_cross_fits_of_labels_that_say_nothing_are_no_better_than_equal_probabil
         X, weak = rng.standard_normal((n, 6)), T.sample(rng.integers(0, 30, n), rng)
         tp.WeakLabelClassifier(T, classes=list(range(30))).fit(X, weak)
         labels = T.encode(weak)
-        excess = scaling.row_risks(T, labels, scores[-1]) - scaling.row_risks(T, labels, 0 * scores[-1])
+        excess = row_risks(T, labels, scores[-1]) - row_risks(T, labels, 0 * scores[-1])
         assert excess.mean() > -2.5 * excess.std() / np.sqrt(n)
 
 

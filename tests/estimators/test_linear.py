@@ -16,8 +16,8 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 import tproper as tp
-from tproper.learn import linear
 from tproper.learn.classifier import WeakLabelClassifier
+from tproper.solvers import linear
 from tproper.transitions import evidence
 
 K = 5

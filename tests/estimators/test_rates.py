@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
 
 import tproper as tp
-from tproper.learn import minibatch
 from tproper.learn.defaults import default_learning_rate, label_information
+from tproper.solvers import minibatch
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16

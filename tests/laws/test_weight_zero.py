@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import tproper as tp
-from tproper.learn.linear import fit_linear
+from tproper.solvers.linear import fit_linear
 
 #: Label 3 cannot occur: its forward loss is infinite, its probability zero.
 IMPOSSIBLE = tp.Transition(

@@ -188,3 +188,25 @@ def test_predictions_that_repeat_what_was_checked_are_called_so():
     assert "repeats them" in tp.weak_accuracy(votes, told.labels, None, true=true).note
     alone = tp.estimate_annotators(votes)
     assert "repeats them" not in tp.weak_accuracy(votes, alone.labels, None, true=true).note
+
+
+def test_a_log_loss_of_checked_rows_is_that_of_all_rows_in_the_mean():
+    """Guesses had seen the classes that they were compared with: they looked better there than elsewhere, and the score
+    was too high by more than its standard error, in the mean over samples of checked rows."""
+    rng, K, n = np.random.default_rng(0), 10, 600
+    z = rng.integers(K, size=n)
+    v = 6.0 * np.eye(K)[z] + 1.5 * rng.normal(size=(n, K))
+    p = np.exp(v) / np.exp(v).sum(axis=1, keepdims=True)
+    answers = tp.symmetric_noise(K, 0.3).sample(z, seed=1)
+    truth = float(-np.log(p[np.arange(n), z]).mean())
+    found, alone, held = [], [], []
+    for seed in range(30):
+        looked = np.random.default_rng(seed).random(n) < 1 / 6
+        score = tp.weak_log_loss(answers, p, None, true=np.where(looked, z, -1))
+        found.append(score.value)
+        alone.append(float(-np.log(p[np.arange(n), z])[looked].mean()))
+        held.append(score.interval[0] <= truth <= score.interval[1])
+    error = np.std(alone) / np.sqrt(len(alone))
+    assert abs(np.mean(found) - truth) < 3 * error
+    assert np.std(found) < 1.2 * np.std(alone)
+    assert np.mean(held) >= 0.9

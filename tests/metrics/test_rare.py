@@ -69,7 +69,7 @@ def test_a_loss_below_what_is_possible_does_not_read_as_perfection():
     scores = (tp.weak_log_loss(T.sample(z, seed), q, T) for seed in range(100))
     below = [s for s in scores if s.value < 0 and s.informative]
     assert below
-    assert all("not told apart from 0" in str(s) and s.interval[1] > 0 for s in below)
+    assert all("cannot be told apart from 0" in str(s) and s.interval[1] > 0 for s in below)
 
 
 def test_an_accuracy_that_is_returned_is_possible_and_a_false_transition_is_told():

@@ -13,8 +13,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tproper.learn import LOG_SCALES, not_clearly_worse
 from tproper.losses import ForwardLoss
+from tproper.solvers import LOG_SCALES, not_clearly_worse
 from tproper.transitions import Transition
 
 GOLDEN = (5**0.5 - 1) / 2

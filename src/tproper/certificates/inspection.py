@@ -53,7 +53,7 @@ class Inspection:
         bc = self.certified.get("BC")
         if bc is not None and bc.witness is not None and self.critical_k is not None:
             worst = float(self.critical_k.max())
-            lines.append(f"\nBC has no lower bound. {bc.witness}.")
+            lines.append(f"\nBC has no lower bound: {bc.witness}.")
             lines.append(
                 f"Squeezing with alpha = 1 would bound it from k = {worst:.6g} on; alpha > 1 does so at any k > 0."
             )

@@ -277,7 +277,8 @@ class LossMonitor:
         least = f"bounded from below by {self.bound:.6g}"
         kind = least if self.bounded else f"unbounded; a supervised loss is at least {self.floor:g}"
         state = f"ALARM at update {self.alarm_step}" if self.alarm else "no alarm"
-        running = f"{self._updates} updates, running mean {mean:.4g}, standard error {stderr:.2g}"
+        error = "" if math.isnan(stderr) else f", standard error {stderr:.2g}"
+        running = f"{self._updates} updates" + ("" if math.isnan(mean) else f", running mean {mean:.4g}{error}")
         return f"{type(self.loss).__name__} ({kind}): {running}, {state}"
 
     def __repr__(self) -> str:

@@ -91,6 +91,11 @@ class Table(ABC):
         self.names: list[str] = []
         self.in_folders: list[str] = []  # columns that stand in the names of folders (year=2024/), not in the files
 
+    def __repr__(self) -> str:
+        rows = "rows not counted" if self.rows is None else f"{self.rows:,} rows"
+        names = checks.cut(printable(", ".join(self.names)), 80)
+        return f"<table of {self.path}: {rows}, {len(self.names)} columns: {names}>"
+
     def _check_names(self) -> None:
         if not self.names:
             raise TableError(f"{self.path}: expected a table with named columns, got none")

@@ -39,7 +39,9 @@ OPEN = 0.7  # ... and up to which so little that T's variance is twice what it w
 TIE = 3.0  # log likelihood within which two T are equally good
 APART = 0.3  # mean column L1 from which two T are different
 NEARLY_NONE = 1.92  # rows that a label must be worth in a class for 0 to be excluded: likelihood ratio 3.84, p = .05
-BENT = 0.01  # level of the test of the classifier's form
+BENT = 0.01  # level of the tests of the classifier's form ...
+MATERIAL = 0.005  # ... and the share of the labels' variance from which a misfit matters: none is perfect on real rows
+LEAST_COUNT, ROWS_EACH, MOST_AXES = 20, 10, 8  # of a label, and for each correlation, in the test of form; axes in it
 MOSTLY = 0.5  # of the rows' worth were p known, below which T's doubt is mostly that of p
 STANDS_OUT, LEADS = 0.1, 0.3  # mean leads of a class's own label: some, and so large that it cannot be chance
 TRADED, MOST_TRADED, TRADED_DRAWS = 16, 0.9, 1000  # places on either side, the farthest, and draws of T
@@ -264,7 +266,7 @@ def _estimated(
         every = [(one, one.shrunk(evidence, structure, 1 / one.temper)[0]) for one in (best, *others)]
         traded = np.concatenate([_traded(evidence, *one) for one in every])
     doubts = doubts + (_vague(evidence, worth) if best.informed else [])
-    doubts += _bent(best)
+    doubts += _bent(evidence, best)
     doubts += _left_open(evidence, best, worth) if not named and not doubts else []
     notes = [
         f"from {len(evidence.weak)} rows with features, {int(evidence.clean.sum())} of known class; the others are "
@@ -391,17 +393,63 @@ def _vague(evidence: Evidence, worth: FloatArray) -> list[str]:
     ]
 
 
-def _bent(best: Solution) -> list[str]:
+def _bent(evidence: Evidence, best: Solution) -> list[str]:
     """A classifier whose form is not right: what squares do not mend of it is in no interval."""
     gain, numbers = best.bent
     chance = 0.5 * float(chdtri(numbers, BENT)) if numbers else 0.0
-    if gain <= chance:
+    design = best.folds.design if isinstance(best.folds, LinearFolds) else None
+    why = ""
+    if gain > chance:
+        why = (
+            f"squares of its log probabilities raise the log likelihood by {gain:.1f}, and chance by up to {chance:.1f}"
+        )
+    elif design is not None and best.P is not None and best.informed:
+        found = form_test(evidence, best.T, best.P, design.A[:, :-1])
+        if found is not None and found[0] < BENT and found[1] > MATERIAL:
+            why = f"labels go with squares and products of features as it cannot explain, p-value {found[0]:.1g}"
+    if not why:
         return []
     return [
-        "the intervals of T may be too narrow: the classifier's form does not fit these features (squares of its log "
-        f"probabilities raise the log likelihood by {gain:.1f}, and chance by up to {chance:.1f}); pass a model that "
-        "suits them, or add clean rows"
+        f"the intervals of T may be too narrow: the classifier's form does not fit these features ({why}); pass a "
+        "model that suits them, or add clean rows"
     ]
+
+
+def form_test(evidence: Evidence, T: FloatArray, P: FloatArray, A: FloatArray) -> tuple[float, float] | None:
+    """The p-value of "labels have the probabilities T p, whatever the features", a test of p's form, and the share
+    of the labels' variance that it finds unexplained, beyond chance.
+
+    Under it ``1[y_i = k] - (T p_i)_k`` has mean 0 given x_i, so that no function of the features is correlated with it:
+    here squares and products of their leading axes, which a linear model has not been fitted to (Bierens, 1990). Axes
+    are turned to normal scores, so that few rows far out do not decide. Hotelling's T^2 of all correlations together;
+    None where rows are too few.
+    """
+    from scipy.special import fdtrc, ndtri
+    from scipy.stats import rankdata
+
+    rows = np.flatnonzero((evidence.weak >= 0) & (evidence.true < 0))
+    n, weak = len(rows), evidence.weak[rows]
+    kept = np.flatnonzero(np.bincount(weak, minlength=evidence.M) >= LEAST_COUNT)[1:]
+    count = int((np.sqrt(1 + 8 * n / (ROWS_EACH * max(len(kept), 1))) - 1) / 2)
+    order = np.argsort(-A.var(axis=0), kind="stable")[: min(count, MOST_AXES)]
+    order = order[A.var(axis=0)[order] > 0]
+    if len(order) < 2 or not len(kept):
+        return None
+    axes = A if A.shape[1] <= MOST_AXES else (A - A.mean(axis=0)) @ np.linalg.eigh(np.cov(A.T))[1][:, ::-1]
+    Z = ndtri((rankdata(axes[rows][:, order], axis=0) - 0.5) / n)
+    one, two = np.triu_indices(len(order))
+    Q = Z[:, one] * Z[:, two]
+    Q -= Q.mean(axis=0)
+    residual = (weak[:, None] == kept) - (T @ P[:, rows]).T[:, kept]
+    F = (residual[:, :, None] * Q[:, None, :]).reshape(n, -1)
+    mean, m = F.mean(axis=0), F.shape[1]
+    covariance = np.atleast_2d(np.cov(F.T))
+    statistic = n * float(mean @ np.linalg.pinv(covariance, hermitian=True) @ mean)
+    by_label = mean.reshape(len(kept), -1)
+    explained = float(np.sum(by_label @ np.linalg.pinv(np.atleast_2d(np.cov(Q.T)), hermitian=True) * by_label))
+    explained -= float(residual.var(axis=0).sum()) * Q.shape[1] / n
+    share = explained / float((weak[:, None] == kept).var(axis=0).sum())
+    return float(fdtrc(m, n - m, statistic * (n - m) / (m * (n - 1)))), share
 
 
 def _left_open(evidence: Evidence, best: Solution, worth: FloatArray) -> list[str]:

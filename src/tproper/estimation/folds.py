@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._core import FloatArray, checks
 from ..errors import InputError
+from ..solvers import cross_fit, splits_of
 from .likelihood import Evidence
 from .softmax import L2, Design
 
@@ -28,21 +31,19 @@ class Regressions:
     """Softmax regression, one model for each fold, kept between calls."""
 
     def __init__(self, design: Design, fold: np.ndarray, num_classes: int) -> None:
-        self.design, self.fold = design, fold
-        self.W = [design.start(num_classes) for _ in range(int(fold.max()) + 1)]
+        self.design, self.splits = design, splits_of(fold)
+        self.W = [design.start(num_classes) for _ in self.splits]
 
     def of_fold(self, f: int, likelihood: FloatArray, l2: float, iterations: int) -> FloatArray:
         """Scores of the rows of one fold, given the likelihoods (K, n) of what is known of all rows."""
-        rows = np.flatnonzero(self.fold != f)
+        rows, held = self.splits[f]
         self.W[f] = self.design.fit(likelihood[:, rows], self.W[f], iterations, rows, l2)
-        return self.design.scores(self.W[f], self.fold == f)
+        return self.design.scores(self.W[f], held)
 
     def scores(self, likelihood: FloatArray, l2: float, iterations: int) -> FloatArray:
         """Cross-fitted scores (K, n)."""
-        out = np.empty_like(likelihood)
-        for f in range(len(self.W)):
-            out[:, self.fold == f] = self.of_fold(f, likelihood, l2, iterations)
-        return out
+        of_fold = lambda f, *_: self.of_fold(f, likelihood, l2, iterations)  # noqa: E731
+        return cross_fit(of_fold, self.splits, likelihood.shape[1], axis=-1)
 
     def final(self, likelihood: FloatArray, l2: float, iterations: int) -> FloatArray:
         """Weights fitted to all rows, from the mean of the folds' models."""
@@ -87,7 +88,6 @@ class EstimatorFolds:
     def __init__(self, model: Any, X: Any, evidence: Evidence, fold: np.ndarray) -> None:
         self.model, self.X, self.evidence, self.fold = model, X, evidence, fold
         self.P = np.full((evidence.K, len(fold)), 1.0 / evidence.K)
-        self._place = np.argsort(np.argsort(fold, kind="stable"), kind="stable")
 
     def fresh(self) -> EstimatorFolds:
         """The same folds, nothing learned."""
@@ -96,17 +96,17 @@ class EstimatorFolds:
     def scores(self, T: FloatArray) -> FloatArray:
         """Cross-fitted log p (K, n) given T."""
         gamma = self._gamma(T)
-        self.P = np.concatenate([self._fold(f, gamma) for f in range(FOLDS)], axis=1)[:, self._place]
+        self.P = cross_fit(partial(self._fold, gamma), splits_of(self.fold), len(self.fold), axis=-1)
         return np.log(self.P)
 
     def explore(self, T: FloatArray) -> FloatArray:
         """Log p of the first fold alone."""
-        return np.log(self._fold(0, self._gamma(T)))
+        return np.log(self._fold(self._gamma(T), 0, *splits_of(self.fold)[0]))
 
-    def _fold(self, f: int, gamma: FloatArray) -> FloatArray:
-        fitted = self._fit(gamma, np.flatnonzero(self.fold != f))
-        p = np.zeros((self.evidence.K, int((self.fold == f).sum())))
-        p[fitted.classes_] = fitted.predict_proba(self.X[self.fold == f]).T
+    def _fold(self, gamma: FloatArray, _: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
+        fitted = self._fit(gamma, train)
+        p = np.zeros((self.evidence.K, len(test)))
+        p[fitted.classes_] = fitted.predict_proba(self.X[test]).T
         # a forest says 0 and 1, which must not make a label impossible
         return (p + 1e-3) / (1 + 1e-3 * self.evidence.K)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack, issparse
 
 from .._core import FloatArray, fold_numbers
+from ..solvers import cross_fit, splits_of
 from .alone import one_thread
 from .softmax import AXES, softmax
 from .with_features import LEAST, Standardised
@@ -40,12 +41,14 @@ def guesses_by_features(
     with one_thread(n * min(wide.shape[1], AXES) * K):
         design = Standardised(wide).design
         for l2 in PENALTIES:
-            P = np.empty((n, K))
-            for f in range(FOLDS):
-                rows, here = checked[fold[checked] != f], fold == f
+
+            def guessed(_: int, train: NDArray[np.int64], test: NDArray[np.int64], l2: float = l2) -> FloatArray:
+                rows = train[true[train] >= 0]
                 targets = np.eye(K)[:, true[rows]]
                 W = design.fit(targets, design.start(K), ROUNDS, rows, l2, targets=True)
-                P[here] = softmax(design.scores(W, here)).T
+                return softmax(design.scores(W, test)).T
+
+            P = cross_fit(guessed, splits_of(fold), n)
             loss = _loss(P, true, checked)
             if loss < lowest:
                 best, lowest = P, loss

@@ -348,6 +348,7 @@ def _by_checked(
         seed = checks.integer(seed, "random_state", 0)
         matrix = feature_matrix(X, n, "rows of labels", sparse=True)
         rows.guesses, how = guesses_by_features(rows.guesses, known.true, matrix, together, seed)
+        rows.held_out = rows.guesses
         rows.modelled = True
         notes = [how, note]
     shares = [rows.share((known.true == z).astype(np.float64), rows.guesses[:, z]) for z in range(K)]

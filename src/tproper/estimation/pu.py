@@ -27,6 +27,7 @@ from torch import Tensor
 from .._core import FloatArray, checks, group_codes
 from ..errors import InputError
 from ..metrics import Z95, Score
+from ..solvers import cross_fit
 from ..transitions import EstimatedTransition, of_positives
 from .arguments import feature_matrix
 
@@ -219,8 +220,9 @@ def _scores_of(s: NDArray[np.bool_], X: Any, scores: Any, seed: int, groups: NDA
 def _cross_fitted(s: NDArray[np.bool_], X: Any, seed: int, groups: NDArray[np.int64] | None) -> FloatArray:
     """Log-odds of being labeled, each example's from a logistic regression that has not seen it."""
     from scipy.sparse import issparse
+    from sklearn.base import clone
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross_val_predict
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
@@ -231,7 +233,8 @@ def _cross_fitted(s: NDArray[np.bool_], X: Any, seed: int, groups: NDArray[np.in
     else:
         model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=300))
     folds = (StratifiedKFold if groups is None else StratifiedGroupKFold)(FOLDS, shuffle=True, random_state=seed)
-    return np.asarray(cross_val_predict(model, A, s, groups=groups, cv=folds, method="decision_function"))
+    fit = lambda _, train, test: clone(model).fit(A[train], s[train]).decision_function(A[test])  # noqa: E731
+    return cross_fit(fit, list(folds.split(A, s, groups)), len(s))
 
 
 # Scores in bins: (B, 3) midpoints, labeled and unlabeled counts, from the highest score down.

@@ -85,10 +85,13 @@ class Sensitivity:
     def __str__(self) -> str:
         if not self.rate:
             return f"{self.score} {self.value:.3f}: T has no rate that could be moved"
-        moved = ", ".join(f"{low:.3f} to {high:.3f} if they are off by {m:g}" for m, (low, high) in self.ranges.items())
+        moved = ", ".join(
+            f"{low:.3f} to {high:.3f} if they are off by {100 * m:g} points" for m, (low, high) in self.ranges.items()
+        )
+        way = "rises" if self.effect > 0 else "falls"
         return (
             f"{self.score} {self.value:.3f} if T's rates are right, {moved}; {self.rate} matters most: "
-            f"{0.01 * self.effect:+.4f} for each +.01"
+            f"if it is one point higher than assumed, {self.score} {way} by {0.01 * abs(self.effect):.4f}"
         )
 
     def to_dict(self) -> dict[str, Any]:

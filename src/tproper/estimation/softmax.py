@@ -10,10 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from .._core import FloatArray, limited_deviations
 from ..errors import InputError
+from ..solvers import evidence_loss
+from ..transitions import Dense, DenseRows
 
 AXES = 100  # principal axes kept of wider features
 L2 = 1e-2  # of the folds' models, for clean labels
@@ -98,28 +101,14 @@ class Design:
         n, K = len(A), len(W)
         penalty = np.full(A.shape[1], l2 / self.scale**2)
         penalty[-1] = 0.0
-        top = likelihood.max(axis=0)
-        t = likelihood / np.where(top > 0, top, 1.0)
+        known = Dense(torch.as_tensor(likelihood.T)) if targets else likelihoods_of(likelihood)
+        risk = evidence_loss(known, n)
 
         def objective(w: FloatArray) -> tuple[float, FloatArray]:
             W = w.reshape(K, -1)
-            P = softmax(W @ A.T)
-            if targets:
-                shrunk = W * penalty
-                value = -float((likelihood * np.log(np.maximum(P, 1e-300))).sum()) / n
-                gradient = (P - likelihood) @ A / n + shrunk
-                return value + 0.5 * float((W * shrunk).sum()), gradient.ravel()
-            Q = t * P
-            Q += 1e-290 * P  # where all t_z p_z underflow the gradient is zero, and the value large but finite
-            mass = Q.sum(axis=0)
-            Q /= mass
             shrunk = W * penalty
-            value = -float(np.log(mass).mean()) + 0.5 * float((W * shrunk).sum())
-            P -= Q
-            gradient = P @ A
-            gradient /= n
-            gradient += shrunk
-            return value, gradient.ravel()
+            value, E = risk(W @ A.T)
+            return value + 0.5 * float((W * shrunk).sum()), (E @ A + shrunk).ravel()
 
         options = {"maxiter": iterations, "maxcor": 15, "gtol": 1e-5, "ftol": 0.0}
         end = minimize(objective, W.ravel(), jac=True, method="L-BFGS-B", options=options)
@@ -134,6 +123,13 @@ class Design:
         coef = W[:, :-1] / self.scale
         coef = (coef if self.axes is None else coef @ self.axes.T) / self.units
         return LinearSoftmax(coef, 0.5 * W[:, -1] - coef @ self.mean)
+
+
+def likelihoods_of(t: FloatArray) -> DenseRows:
+    """Likelihoods (K, n) of the classes of each row, up to a factor of the row; of a row that no class can have given,
+    the same for all."""
+    top = t.max(axis=0)
+    return DenseRows(torch.as_tensor((t / np.where(top > 0, top, 1.0) + 1e-290).T).log())
 
 
 def leading_axes(X: Any, k: int, more: int = 10, rounds: int = 4) -> FloatArray:

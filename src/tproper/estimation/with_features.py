@@ -8,6 +8,7 @@ comes from a model that has not seen the item, because an overfitted one would e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +17,11 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .._core import FloatArray, fold_numbers
+from ..solvers import best_log_scale, cross_fit, evidence_loss, splits_of
 from .alone import one_thread
 from .dawid_skene import Crowd, Fit, advance
 from .folds import Regressions
-from .softmax import AXES, Design, LinearSoftmax, softmax
+from .softmax import AXES, Design, LinearSoftmax, likelihoods_of, softmax
 
 FOLDS = 5
 ROUNDS = 12
@@ -28,6 +30,7 @@ FIRST, LATER, LAST = 60, 25, 200  # iterations of the solver
 EM_ROUNDS = 5
 SETTLED = 2e-3  # mean change of the posteriors in a round
 CHOICES = (0, 3)  # rounds in which the penalty is chosen: at first, and when T has come right
+HEATS = (math.log(0.1), math.log(30.0))  # logarithms of the least and the largest factor of scores
 LEAST = 1e-9  # of p(x): no answer can be outvoted by features alone
 
 
@@ -116,17 +119,17 @@ def _taught(
     """The classifier of rows with the probabilities t (K, n), by the penalty that predicts held-out ones best."""
     made = Standardised(X)
     design = made.design
-    fold = fold_numbers(X.shape[0], FOLDS, rng, groups)
-    losses = []
-    for l2 in PENALTIES:
-        value = 0.0
-        for f in np.unique(fold):
-            rows, others = np.flatnonzero(fold != f), fold == f
-            W = design.fit(t[:, rows], design.start(len(t)), FIRST, rows, l2, targets=True)
-            p = softmax(design.scores(W, others))
-            value -= float((t[:, others] * np.log(np.maximum(p, LEAST))).sum())
-        losses.append(value)
-    l2 = PENALTIES[int(np.argmin(losses))]
+    splits = splits_of(fold_numbers(X.shape[0], FOLDS, rng, groups))
+
+    def loss(l2: float) -> float:
+        def foretold(_: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
+            W = design.fit(t[:, train], design.start(len(t)), FIRST, train, l2, targets=True)
+            return softmax(design.scores(W, test))
+
+        p = cross_fit(foretold, splits, t.shape[1], axis=-1)
+        return -float((t * np.log(np.maximum(p, LEAST))).sum())
+
+    l2 = min(PENALTIES, key=loss)
     return made.model(design.fit(t, design.start(len(t)), LAST, l2=l2, targets=True), crowd)
 
 
@@ -148,11 +151,7 @@ def best_heat(scores: FloatArray, t: FloatArray) -> tuple[float, float]:
 
     A penalty that classifies best makes probabilities too timid: the factor gives them their confidence back.
     """
-    from scipy.optimize import minimize_scalar
-
-    def value(log_heat: float) -> float:
-        p = softmax(np.exp(log_heat) * scores)
-        return -float(np.log(np.maximum((p * t).sum(axis=0), 1e-300)).sum())
-
-    solution = minimize_scalar(value, bounds=(np.log(0.1), np.log(30.0)), method="bounded", options={"xatol": 1e-2})
-    return float(np.exp(solution.x)), -float(solution.fun)
+    n = t.shape[1]
+    risk = evidence_loss(likelihoods_of(t), n)
+    heat = math.exp(best_log_scale(scores, risk, limits=HEATS, start=0.0))
+    return heat, -n * risk(heat * scores)[0]

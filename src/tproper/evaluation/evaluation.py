@@ -97,7 +97,7 @@ class Evaluation:
         return [
             f"T IS DOUBTFUL: labels contradict the transition {self.transition} (p = {self.check.p_value:.2g}): "
             f"{worst.sentence}{names}. Do not trust scores and probabilities that rest on it; of scores, {instead}. "
-            "tproper.check_transition says more"
+            "See tproper.check_transition"
         ]
 
     def __str__(self) -> str:
@@ -186,7 +186,7 @@ class Evaluation:
         if moved.rate.startswith(ANNOTATOR):
             who = moved.rate.removeprefix(ANNOTATOR)
             return "we misjudge the annotators", ends, f"Annotator {who} matters most: check these answers first."
-        return "T's rates are off", ends, f"{moved.rate.rstrip(',')} matters most: check that first."
+        return "T's rates are off", ends, f"{moved.rate} matters most: check that first."
 
     def _if_off(self) -> str:
         what, ends, _ = self._moves()

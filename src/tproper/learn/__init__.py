@@ -9,7 +9,6 @@ from .estimating import KINDS, Estimated, estimate_labels, transition_of
 from .export import export_onnx, export_trees
 from .multilabel import MultiLabelClassifier, MultiLabelScores
 from .saving import DESCRIPTION, ModelFileError, load, not_replaceable, save, write_model
-from .scaling import LOG_SCALES, calibrated_risks, not_clearly_worse
 from .scorer import CalibratedScorer, calibrated_scorer
 from .search import L2, default_grid, with_params
 
@@ -17,7 +16,6 @@ __all__ = [
     "DESCRIPTION",
     "KINDS",
     "L2",
-    "LOG_SCALES",
     "CalibratedScorer",
     "Calibrator",
     "Estimated",
@@ -26,14 +24,12 @@ __all__ = [
     "MultiLabelScores",
     "WeakLabelClassifier",
     "calibrate",
-    "calibrated_risks",
     "calibrated_scorer",
     "default_grid",
     "estimate_labels",
     "export_onnx",
     "export_trees",
     "load",
-    "not_clearly_worse",
     "not_replaceable",
     "save",
     "transition_of",

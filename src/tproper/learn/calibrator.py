@@ -19,6 +19,7 @@ from torch import Tensor
 from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, compact, group_codes, random_folds, warn
 from ..errors import InputError
 from ..metrics import Z95, Score, posteriors_of_labels, read_labels, weak_calibration, weights_of
+from ..solvers import centred, cross_fit, forward_risk, matching_scale, row_risks
 from ..transitions import Encoded, Transition, TransitionLike, columns_in_order, make_transition
 from .defaults import row_count
 from .gain import gain_of, no_gain
@@ -26,13 +27,10 @@ from .scaling import (
     METHODS,
     MethodName,
     Scaling,
-    centred,
     fit_cautiously,
     fit_scaling,
-    forward_risk,
     identity_scaling,
     parameters,
-    row_risks,
     softmax_above_zero,
 )
 from .shares import draw_to_shares
@@ -343,16 +341,9 @@ def as_sure_as_labels(scores: FloatArray, labels: Tensor, transition: Transition
     ``g = softmax(log T[y] + v)``. The target t is q, and by a quarter g (`INDEPENDENT`), and
     ``-sum_z t_z log softmax(s v)_z`` is least at the scale s that is kept.
     """
-    from scipy.optimize import minimize_scalar
-
-    w, v = weights / weights.sum(), torch.as_tensor(scores)
     g = posteriors_of_labels(transition, labels, scores)
     q = (1 - INDEPENDENT) * posteriors_of_labels(transition, labels) + INDEPENDENT * g
-
-    def value(log_scale: float) -> float:
-        return -float((torch.log_softmax(math.exp(log_scale) * v, -1).numpy() * q).sum(axis=1) @ w)
-
-    scale = math.exp(float(minimize_scalar(value, bounds=(-4.0, 4.0), method="bounded").x))
+    scale = matching_scale(scores, q, weights, limits=(-4.0, 4.0))
     note = (
         "hardly surer of held-out rows than their labels alone are: rules see the features, and every weak risk would "
         "call a sharper model better"
@@ -387,12 +378,14 @@ class _Maps:
 
     def validate(self, name: MethodName) -> None:
         """Cross-validate a method."""
-        g = np.empty_like(self.v)
-        for i, (train, test) in enumerate(self.splits):
-            fitted = self.fit(name, train, self.log_scales.get(i))
+
+        def mapped(f: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
+            fitted = self.fit(name, train, self.log_scales.get(f))
             if name == "temperature":
-                self.log_scales[i] = math.log(float(fitted.scale))
-            g[test] = fitted(self.v[test])
+                self.log_scales[f] = math.log(float(fitted.scale))
+            return fitted(self.v[test])
+
+        g = cross_fit(mapped, self.splits, len(self.v))
         self.outside[name], self.risks[name] = g, row_risks(self.T, self.y, g)
         if self.progress is not None:
             self.progress(len(self.risks) / (len(METHODS) + 1))  # and the measures of the one that is chosen

@@ -25,6 +25,7 @@ from ..inputs import Inputs
 from ..losses import WeakLabelLoss, make_loss
 from ..metrics import weights_of
 from ..potentials import Potential
+from ..solvers import linear, row_risks
 from ..transitions import (
     LabelSpace,
     Reconstruction,
@@ -38,12 +39,11 @@ from ..transitions import (
     settle_sorted,
     soft_silent,
 )
-from . import fitting, linear
+from . import fitting
 from . import search as _search
 from .calibrator import Calibrator
 from .estimating import asks_for_estimate, with_estimate
 from .modules import flag, untracked
-from .scaling import row_risks
 from .settings import Names, Weights, check_settings
 from .truth import read_both, taught, weak_part, weights_of_labelled
 

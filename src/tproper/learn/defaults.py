@@ -10,8 +10,8 @@ from torch import Tensor
 
 from .._core import FloatArray, limited_deviations
 from ..losses import ForwardLoss, WeakLabelLoss
+from ..solvers import linear, score_loss
 from ..transitions import Transition
-from .linear import curvature, is_clean, moments, score_loss
 
 SHRINKAGE = 0.4  # measured: within a point of the tuned penalty in every block of docs/weak_table.md
 NETWORK_L2 = 3e-4  # minibatch training: early stopping does what a penalty does for linear models
@@ -54,12 +54,12 @@ def default_l2(X: Any, labels: Tensor, loss: WeakLabelLoss, weights: FloatArray 
     (`limited_deviations`).
     """
     w = np.full(len(labels), 1.0 / len(labels)) if weights is None else weights / weights.sum()
-    mean, variance = moments(X, w)
+    mean, variance = linear.moments(X, w)
     counted = float(np.sum(limited_deviations(variance, mean) ** 2))
     if isinstance(loss, ForwardLoss):
         strength = math.sqrt(informativeness(loss.transition, labels, weights))
     else:
-        strength = (1 + curvature(loss)) * squared_slope(loss, labels, weights)
+        strength = (1 + linear.curvature(loss)) * squared_slope(loss, labels, weights)
     # no information or no variance: any penalty will do, and one keeps the problem well posed
     return SHRINKAGE * strength * counted / rows or NETWORK_L2
 
@@ -91,7 +91,7 @@ def default_learning_rate(information: float) -> float:
     times that of cross entropy, and the part of it that points to the truth i times. Steps of gradient descent shrink
     by i, so that complementary labels want many times the usual rate. Adam divides by the gradient's size, and its
     progress shrinks by ``sqrt(i)`` alone; making up for all of that would enlarge the noise as much. The root lies
-    between. Measured: docs/learning_rates.md.
+    between. Measured: docs/archive/learning_rates.md.
     """
     return NETWORK_RATE * information**-0.25
 
@@ -122,8 +122,8 @@ def intercept_l2(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray | None
     complementary labels: a share of .1 becomes .1 give or take .09). Prior and noise are weighed as Bayes does: with g
     the `squared_slope`, a share of about ``1/K e^u``, u standard normal, wants ``g (1 + K k) / n``.
     """
-    if is_clean(loss.transition):
+    if linear.is_clean(loss.transition):
         return 0.0
     if isinstance(loss, ForwardLoss):
         return 1.0 / (INTERCEPT_SPREAD**2 * rows)
-    return squared_slope(loss, labels, weights) * (1 + loss.transition.num_classes * curvature(loss)) / rows
+    return squared_slope(loss, labels, weights) * (1 + loss.transition.num_classes * linear.curvature(loss)) / rows

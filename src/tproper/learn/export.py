@@ -18,8 +18,8 @@ from torch import nn
 from .._core import atomic_file, write_file
 from ..errors import InputError
 from ..inputs import Inputs
+from ..solvers import boosting
 from . import fitting
-from .boosting import Trees
 from .classifier import WeakLabelClassifier
 
 OPSET, ML_OPSET = 17, 3
@@ -63,7 +63,7 @@ def export_onnx(estimator: WeakLabelClassifier, path: str | Path) -> Path:
     if not isinstance(estimator, WeakLabelClassifier):
         raise InputError(f"estimator: expected a WeakLabelClassifier, got {type(estimator).__name__}")
     check_is_fitted(estimator, "module_")
-    if isinstance(estimator.module_, Trees):
+    if isinstance(estimator.module_, boosting.Trees):
         raise InputError(
             "estimator: expected model 'linear' or 'mlp', got 'boosting', whose trees are exported in LightGBM's own "
             "format (tproper export model --out trees.txt), as they stand in the folder of a saved model"
@@ -129,7 +129,7 @@ def export_trees(estimator: WeakLabelClassifier, path: str | Path) -> Path:
     True
     """
     check_is_fitted(estimator, "module_")
-    if not isinstance(estimator.module_, Trees):
+    if not isinstance(estimator.module_, boosting.Trees):
         raise InputError(f"estimator: expected model 'boosting', got {estimator.model!r}; see export_onnx")
     write_file(path, estimator.module_.text.encode())
     return Path(path)

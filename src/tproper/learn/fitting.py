@@ -30,8 +30,18 @@ from .._core import (
 from ..errors import InputError
 from ..losses import ForwardLoss, WeakLabelLoss
 from ..metrics import Z95, weights_of
+from ..solvers import (
+    RunningScale,
+    boosting,
+    calibrated_risks,
+    cross_fit,
+    forward_risk,
+    linear,
+    matching_scale,
+    minibatch,
+    not_clearly_worse,
+)
 from ..transitions import Encoded
-from . import boosting, linear, minibatch
 from .calibrator import (
     FEWEST_ROWS,
     Calibrator,
@@ -54,14 +64,7 @@ from .defaults import (
     row_count,
 )
 from .modules import flag, linear_module, mlp_module, same_form, seeded
-from .scaling import (
-    RunningScale,
-    calibrated_risks,
-    forward_risk,
-    matching_scale,
-    not_clearly_worse,
-    softmax_above_zero,
-)
+from .scaling import softmax_above_zero
 
 if TYPE_CHECKING:
     from .classifier import WeakLabelClassifier
@@ -177,22 +180,20 @@ def cross_fitted(
     left out of the labels, where these say little), and seemed better than no knowledge at all when it was worse.
     """
     assert isinstance(clf.loss_, WeakLabelLoss)
-    n, K = len(data), len(clf.classes_)
-    out = np.empty((n, K))
+    n, K, loss = len(data), len(clf.classes_), clf.loss_
     at = (np.broadcast_to(0.0, (K, data.X.shape[1])), np.zeros(K))  # takes no memory
-    splits = folds(n, data.groups, parts or cross_fit_folds(n))
-    for number, (train, test) in enumerate(splits, 1):
+
+    def scores(_: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
         fold, more = data.part(train), n / len(train)  # the same prior beside fewer rows
         l2, tol = more * clf.l2_, max(clf.tol, CROSS_FIT_TOL)
         with gathered_warnings(ConvergenceWarning):  # the fit to all rows has warned of it
             fit = linear.fit_linear(
-                fold.X, fold.labels, clf.loss_, fold.weights, l2, tol, clf.max_iter, at, intercept_l2=more * prior,
+                fold.X, fold.labels, loss, fold.weights, l2, tol, clf.max_iter, at, intercept_l2=more * prior,
                 spend=True,
             )  # fmt: skip
-        del fold  # before the next one is made
-        out[test] = np.asarray(data.X[test] @ fit.coef.T) + fit.intercept
-        progress(number / len(splits))
-    return out
+        return np.asarray(data.X[test] @ fit.coef.T) + fit.intercept
+
+    return cross_fit(scores, folds(n, data.groups, parts or cross_fit_folds(n)), n, progress=progress)
 
 
 def _set_l2(clf: WeakLabelClassifier, data: Training, prior: float) -> float:
@@ -434,8 +435,8 @@ def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: n
 
 def _cross_fitted_network(clf: WeakLabelClassifier, data: Training, seed: int, device: torch.device) -> FloatArray:
     """Scores (n, K) of each row by a network that did not see it: few rows are too dear to be held out for good."""
-    out = np.empty((len(data), len(clf.classes_)))
-    for train, test in folds(len(data), data.groups):
+
+    def scores(_: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
         with seeded(np.random.RandomState(seed), device, callable(clf.model)) as generator:
             module = make_module(clf, device, generator).to(device)
             minibatch.fit_minibatch(
@@ -451,8 +452,9 @@ def _cross_fitted_network(clf: WeakLabelClassifier, data: Training, seed: int, d
             )
         module.eval()
         rows = tensors(data.part(test), dtype_of(clf), device)[0]
-        out[test] = minibatch.scores_of(module, rows).double().cpu().numpy()
-    return out
+        return minibatch.scores_of(module, rows).double().cpu().numpy()
+
+    return cross_fit(scores, folds(len(data), data.groups), len(data))
 
 
 def tensors(data: Training, dtype: torch.dtype, device: torch.device) -> tuple[minibatch.Rows, Tensor, Tensor | None]:

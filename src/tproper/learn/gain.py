@@ -11,8 +11,8 @@ from torch import Tensor
 
 from .._core import FloatArray
 from ..metrics import Estimate, Score, drawn_labels, moment_slope, reference_rows
+from ..solvers import row_risks
 from ..transitions import Transition
-from .scaling import row_risks
 
 NAME = "fall of the weak risk"
 

@@ -19,8 +19,8 @@ from .._core import FloatArray, checks
 from ..errors import InputError
 from ..losses import make_loss
 from ..metrics import Score, weak_accuracy
+from ..solvers import minibatch
 from ..transitions import Encoded, Transition, TransitionLike, make_transition
-from . import minibatch
 from .classifier import WeakLabelClassifier
 from .defaults import NETWORK_L2, NETWORK_RATE
 from .modules import mlp_module, seeded
@@ -62,7 +62,12 @@ class MultiLabelScores:
     def __str__(self) -> str:
         low, high = self.interval
         lines = [f"{name}: {score}" for name, score in self.per_class.items()]
-        return "\n".join([*lines, f"average: {self.average:.4f} (95% interval {low:.4f} to {high:.4f})"])
+        silent = [str(name) for name, score in self.per_class.items() if not score.informative]
+        if silent:
+            return "\n".join([*lines, f"average: not informative, as the accuracy of {', '.join(silent)} is not"])
+        shown = min(max(self.average, 0.0), 1.0)  # an unbiased estimate may pass what is possible
+        lines.append(f"average: {shown:.4f} (95% interval {max(low, 0.0):.4f} to {min(high, 1.0):.4f})")
+        return "\n".join(lines)
 
 
 class MultiLabelClassifier(ClassifierMixin, BaseEstimator):

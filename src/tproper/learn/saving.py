@@ -31,8 +31,8 @@ from ..errors import InputError
 from ..inputs import Inputs
 from ..losses import loss_from_dict, loss_to_dict
 from ..potentials import Squeezed
+from ..solvers import boosting
 from ..transitions import transition_from_dict, transition_to_dict
-from .boosting import Trees
 from .calibrator import Calibrator
 from .classifier import WeakLabelClassifier
 from .modules import mlp_module
@@ -122,7 +122,7 @@ def write_model(estimator: WeakLabelClassifier, folder: Path, extra: Mapping[str
     tensors = {k: v.detach().cpu().contiguous() for k, v in estimator.module_.state_dict().items()}
     blob = tensors_to_bytes(tensors)
     trees = b""
-    if isinstance(estimator.module_, Trees):
+    if isinstance(estimator.module_, boosting.Trees):
         trees = estimator.module_.text.encode()
         (folder / TREES).write_bytes(trees)
     description = _describe(estimator, blob, trees, dict(extra or {}))
@@ -364,9 +364,9 @@ def _inputs(description: Mapping[str, Any]) -> Inputs | None:
     return Inputs.from_dict({"columns": table["features"], "centre": table["centre"], "scale": table["scale"]})
 
 
-def _trees(architecture: Mapping[str, Any], K: int, text: bytes) -> Trees:
+def _trees(architecture: Mapping[str, Any], K: int, text: bytes) -> boosting.Trees:
     """The boosted trees, which must be of these features and classes."""
-    module = Trees(text.decode(), K)
+    module = boosting.Trees(text.decode(), K)
     wanted, held = int(architecture["n_features"]), module.booster.num_feature()
     if wanted != held:
         raise ModelFileError(f"architecture: expected the {held} features of the trees in {TREES}, got {wanted}")

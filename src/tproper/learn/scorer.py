@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from .._core import FloatArray, Labels, checks
 from ..errors import InputError
 from ..metrics import last_step, weights_of
+from ..solvers import calibrated_risks
 from ..transitions import Transition, TransitionLike, make_transition, settle
-from .scaling import calibrated_risks
 
 
 @dataclass(frozen=True)

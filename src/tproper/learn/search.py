@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,12 +26,12 @@ from torch import Tensor
 from .._core import FloatArray, Progress, Split, checks, gathered_warnings, group_codes, lines_of, random_folds, tell
 from ..errors import InputError
 from ..metrics import weights_of
+from ..solvers import calibrated_risks, cross_fit, row_risks
 from ..transitions import Transition, as_given, is_soft, settle_sorted
 from .calibrator import method_of
 from .defaults import row_count
 from .fitting import own_probabilities
 from .modules import flag
-from .scaling import calibrated_risks, row_risks
 from .truth import read_both, take, weak_part, with_truth
 
 Grid: TypeAlias = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
@@ -180,14 +181,17 @@ class _Risks:
         self.temperature = np.ones(len(candidates))
         calibrated = method_of(estimator.calibrate) is not None
         used = np.flatnonzero(np.ones(len(self.at)) if self.weights is None else self.weights)
+        columns = [
+            (train, np.arange(fold.start, fold.stop))
+            for (train, _), fold in zip(splits, self.folds, strict=True)
+            if fold.start < fold.stop
+        ]
         labels, w = self.labels[torch.as_tensor(used)], None if self.weights is None else self.weights[used]
         for c, params in enumerate(candidates):
-            scores = np.empty((len(self.at), told.num_classes))  # one table at a time: all may not fit
-            for f, ((train, _), fold) in enumerate(zip(splits, self.folds, strict=True)):
-                progress((c + f / len(splits)) / len(candidates))
-                if fold.start < fold.stop:
-                    model = with_params(estimator, params, told).set_params(calibrate=False)
-                    scores[fold] = self._fit(c, model, train, fold, data)
+            model = with_params(estimator, params, told).set_params(calibrate=False)
+            fit = partial(self._fit, c, model, data)
+            tell_share = lambda share, c=c: progress((c + share) / len(candidates))  # noqa: E731
+            scores = cross_fit(fit, columns, len(self.at), progress=tell_share)  # one table at a time: all may not fit
             self.rows[c] = self.raw[c]
             if calibrated:
                 self.rows[c, used], scale = calibrated_risks(scores[used], labels, data.transition, w)
@@ -198,15 +202,18 @@ class _Risks:
         if not np.isfinite(self.mean).all():
             self.criterion = "brier"
 
-    def _fit(self, c: int, model: Any, train: NDArray[np.int64], fold: slice, data: _Data) -> FloatArray:
-        """Fit one setting on one fold; its scores of the rows held out."""
+    def _fit(
+        self, c: int, unfitted: Any, data: _Data, _: int, train: NDArray[np.int64], columns: NDArray[np.int64]
+    ) -> FloatArray:
+        """Fit one setting on one fold; its scores of the rows held out, which have these columns."""
+        model = clone(unfitted)
         with gathered_warnings(ConvergenceWarning):  # the refit will say so
             model.fit(_safe_indexing(data.X, train), take(data.y, train), **data.part(train))
-        held, labels = _safe_indexing(data.X, self.at[fold]), self.labels[fold]
+        held, labels = _safe_indexing(data.X, self.at[columns]), self.labels[torch.as_tensor(columns)]
         scores: FloatArray = model._scores(held)
         p = own_probabilities(model, scores)
-        self.raw[c, fold] = row_risks(self.transition, labels, torch.as_tensor(p).log().numpy())
-        self.brier[c, fold] = brier_risk(p, labels, self.transition)
+        self.raw[c, columns] = row_risks(self.transition, labels, torch.as_tensor(p).log().numpy())
+        self.brier[c, columns] = brier_risk(p, labels, self.transition)
         return scores
 
     def _means(self, rows: FloatArray) -> FloatArray:

@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, NotReconstructibleError, Split, as_tensors
+from ..solvers import cross_fit, row_risks
 from ..transitions import Transition, is_soft, pieces
-from .scaling import row_risks
 
 KEPT = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the calibrated scores
 CLEAR, LOWER, CAUTION = 2.5, 2.0, 1.645  # standard errors
@@ -92,10 +92,13 @@ def draw_to_shares(
         targets = transition.reconstruction().evidence(labels).dense(torch.float64).numpy()
     except NotReconstructibleError:  # nothing tells how good the model is
         return 0.0, shares, prior
-    for train, test in splits:
+
+    def log_shares(_: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
         within = np.zeros(n)
         within[train] = weights[train]
-        prior[test] = np.log(kinds.shares(within))
+        return np.tile(np.log(kinds.shares(within)), (len(test), 1))
+
+    prior = cross_fit(log_shares, splits, n)
     share = weights / weights.sum()
 
     def logs(a: float) -> FloatArray:

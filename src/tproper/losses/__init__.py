@@ -4,7 +4,7 @@ Imports from `_core`, `transitions` and `potentials`.
 """
 
 from .backward import BackwardLoss
-from .base import Reduction, WeakLabelLoss, certificate_of
+from .base import Reduction, WeakLabelLoss, bind_evidence, certificate_of
 from .batch import BatchRiskLoss, GradientAscentLoss, NonNegativeLoss
 from .bounds import Bounds, kinds_of, unknown, weighted
 from .counts import AtLeastOneLoss, BagCountLoss
@@ -38,6 +38,7 @@ __all__ = [
     "Plan",
     "Reduction",
     "WeakLabelLoss",
+    "bind_evidence",
     "certificate_of",
     "fuse",
     "kinds_of",

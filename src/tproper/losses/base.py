@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._core import FloatArray, Labels, as_tensors, checks, tracing
+from .._core import FloatArray, Labels, as_tensors, checks, log_mixture, tracing
 from ..errors import InputError
-from ..transitions import SoftLabels, Tables, Transition, is_soft, pieces, read_transition
+from ..potentials import LogSumExp
+from ..transitions import Rows, SoftLabels, Tables, Targets, Transition, is_soft, pieces, read_transition
 from .bounds import Bounds, stated
 from .given import given_transitions
 from .kernels import cpu, dispatch
@@ -310,24 +311,7 @@ class WeakLabelLoss(nn.Module, ABC):
         """
         plain = self.backend == "torch" or isinstance(self.pair(), str)
         work = None if plain else self._closed_form(labels, dtype, class_major)
-        gaps = weights is not None and bool((weights == 0).any())  # asked once: a solver calls thousands of times
-
-        def both(scores: Tensor) -> tuple[Tensor, Tensor]:
-            v = left_out(scores.detach(), weights) if gaps else scores.detach()
-            if work is not None:
-                losses, gradient = cpu.value_and_slope(v, work)
-                if bool((losses > -torch.inf).all()):
-                    if weights is None:
-                        return losses, gradient
-                    losses = weighted(losses, weights) if gaps else losses.mul_(weights)
-                    return losses, gradient.mul_(weights[:, None])
-            with torch.enable_grad():
-                v = v.requires_grad_()
-                losses = weighted(self._each(v, labels), weights)
-                (gradient,) = torch.autograd.grad(losses.sum(), v)
-            return losses.detach(), left_out(gradient, weights)  # 0 times an infinite slope is NaN
-
-        return both
+        return _bound(work, lambda v: self._each(v, labels), weights)
 
     def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> cpu.Work | None:
         """Losses and gradients of blocks of rows: the kernel. None where autograd has to find the gradient."""
@@ -395,6 +379,49 @@ class WeakLabelLoss(nn.Module, ABC):
     def certify(self, seed: int = 0) -> Any:
         """Properness and boundedness of this loss, with evidence: `tproper.certify(self)`."""
         return certificate_of(self, **({"seed": seed} if seed else {}))
+
+
+def bind_evidence(
+    evidence: Targets | Rows,
+    weights: Tensor | None = None,
+    dtype: torch.dtype = torch.float64,
+    class_major: bool = False,
+    share: float = 1.0,
+) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """`WeakLabelLoss.bind` where what is known of each row is given as it is.
+
+    Targets r have the loss ``logsumexp v - <r, v>``, likelihoods of the classes t ``-log sum_z t_z softmax(v)_z``. Both
+    losses and gradients are times the weights (n,), or a `share` for all.
+    """
+    if isinstance(evidence, Targets):
+        work = cpu.cross_entropy(evidence, None, dtype, class_major)
+        return _bound(work, lambda v: LogSumExp().weak_loss(v, evidence.inner, evidence.total), weights, share)
+    work = cpu.forward_cross_entropy(evidence, dtype, class_major)
+    return _bound(work, lambda v: -log_mixture(v, evidence.logs(v.dtype)), weights, share)
+
+
+def _bound(
+    work: cpu.Work | None, definition: Callable[[Tensor], Tensor], weights: Tensor | None, share: float = 1.0
+) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """Losses and gradients by a kernel, and by the definition where there is none, or where it cannot tell."""
+    gaps = weights is not None and bool((weights == 0).any())  # asked once: a solver calls thousands of times
+
+    def both(scores: Tensor) -> tuple[Tensor, Tensor]:
+        v = left_out(scores.detach(), weights) if gaps else scores.detach()
+        if work is not None:
+            losses, gradient = cpu.value_and_slope(v, work, share=share)
+            if bool((losses > -torch.inf).all()):
+                if weights is None:
+                    return losses if share == 1.0 else losses.mul_(share), gradient
+                losses = weighted(losses, weights) if gaps else losses.mul_(weights)
+                return losses, gradient.mul_(weights[:, None])
+        with torch.enable_grad():
+            v = v.requires_grad_()
+            losses = weighted(definition(v), weights) * share
+            (gradient,) = torch.autograd.grad(losses.sum(), v)
+        return losses.detach(), left_out(gradient, weights)  # 0 times an infinite slope is NaN
+
+    return both
 
 
 class JointLoss(nn.Module):

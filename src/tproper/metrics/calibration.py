@@ -52,6 +52,9 @@ def weak_calibration(
     """Calibration curve and calibration error from weak labels alone.
 
     In each bin of confidence the accuracy is the mean of the targets ``r_i = R e_{y_i}`` at the predicted classes.
+    There is no `true=`, as other scores have it: the squared error is not a mean over rows, to which checked and
+    other rows could each add their part. Checked rows alone have ``tp.weak_calibration(true[checked],
+    probabilities[checked], tp.identity(K))``.
 
     Parameters
     ----------

@@ -38,6 +38,7 @@ from ..errors import InputError
 from .statistics import LEAST_VARIANCE, Z95, student_quantile
 
 ROUNDS, SETTLED = 200, 1e-5  # of EM
+HELD_OUT = 10  # folds of checked rows
 PSEUDO = 1.0  # rows of each class, spread evenly over what a column may say
 FEW = 8.0  # checked rows of a kind, below which likelihood alone promises too much
 FEWEST, MOST = 8, 12  # checked rows in a stratum, strata of rows that were checked alike
@@ -100,6 +101,32 @@ def guesses(columns: IntArray, true: IntArray, K: int) -> FloatArray:
             break
     assert P is not None
     return P[index]
+
+
+def held_out_guesses(columns: IntArray, true: IntArray, K: int, groups: IntArray | None = None) -> FloatArray:
+    """`guesses` (n, K) for which no row's own class was used: each checked row's by the classes of other folds.
+
+    The guesses of checked rows are compared with their classes, and those of the others stand for theirs: both have to
+    be as good. Guesses that have seen the classes they are compared with look better than they are elsewhere
+    (cross-prediction: Zrnic and Candes, 2024); the others' are the mean over folds.
+    """
+    rows = np.flatnonzero(true >= 0)
+    units = rows if groups is None else np.unique(groups[rows], return_inverse=True)[1].reshape(-1)
+    names = np.unique(units, return_inverse=True)[1].reshape(-1)
+    count = int(names.max()) + 1
+    if count < 2:
+        return guesses(columns, true, K)
+    folds = np.random.default_rng(0).permutation(np.arange(count) % min(HELD_OUT, count))[names]
+    out, times = np.zeros((len(true), K)), np.zeros(len(true))
+    for fold in range(int(folds.max()) + 1):
+        left, own = true.copy(), rows[folds == fold]
+        left[own] = -1
+        P = guesses(columns, left, K)
+        some = np.ones(len(true), dtype=bool)
+        some[rows[folds != fold]] = False
+        out[some] += P[some]
+        times += some
+    return out / times[:, None]
 
 
 def dependence(values: IntArray, checked: NDArray[np.bool_], strata: IntArray) -> float:
@@ -362,7 +389,9 @@ class CheckedRows:
             every.append(_most_votes(columns))
         self.names = [*self._label_names(), *["the model's prediction"] * len(also), "how many labels agree"]
         self.design = Design.of(every, self.checked) if chances is None else _as_weighted(self.checked)
-        self.guesses = guesses(np.column_stack([columns, *also]), true, K)
+        self._said = np.column_stack([columns, *also])
+        self.guesses = guesses(self._said, true, K)
+        self.held_out: FloatArray | None = None  # guesses that no row's own class went into, when a mean asks for them
         self.modelled = columns.shape[1] + len(also) > 1 or bool(self.design.by) or self.weighted
 
     def _label_names(self) -> list[str]:
@@ -411,6 +440,7 @@ class CheckedRows:
         out.true, out.checked, out.n = self.true[some], self.checked[some], int(some.sum())
         out.weights, out.inverse, out.guesses = self.weights[some], self.inverse[some], self.guesses[some]
         out.groups = None if self.groups is None else self.groups[some]
+        out._said, out.held_out = self._said[some], None if self.held_out is None else self.held_out[some]
         strata = np.unique(self.design.strata[some], return_inverse=True)[1].reshape(-1)
         out.design = replace(self.design, strata=strata)
         return out
@@ -474,7 +504,10 @@ class CheckedRows:
         candidate mean is judged by the variance that goes with it, ``V + bend delta``, and rows whose classes are drawn
         from the guesses stand beside the checked ones in both, since these may lack what is rare.
         """
-        working = (self.guesses * each).sum(axis=1)
+        if self.held_out is None:
+            self.held_out = held_out_guesses(self._said, self.true, self.K, self.groups)
+        guessed_classes = self.held_out
+        working = (guessed_classes * each).sum(axis=1)
         s = np.where(self.checked, each[np.arange(self.n), np.maximum(self.true, 0)], 0.0)
         h = np.unique(self.design.strata, return_inverse=True)[1].reshape(-1)
         W, c, m_mean, _ = self._sums(working, h)
@@ -493,13 +526,13 @@ class CheckedRows:
         a = W[own] * v / np.bincount(own, v, len(W))[own]
         e = ds - slope * dm
         off = each - slope * working[:, None]
-        off = off - (self.guesses * off).sum(axis=1, keepdims=True)
+        off = off - (guessed_classes * off).sum(axis=1, keepdims=True)
         share = np.divide(W**2, np.maximum(c, 1), out=np.zeros(len(W)), where=c > 0)
         cube = np.divide(W**3, np.maximum(c, 1) ** 2, out=np.zeros(len(W)), where=c > 0)
         rows = np.bincount(h, minlength=len(W))
         seen = float((a * a * e * e).sum()) * float(c.sum()) / spare, float((a**3 * e**3).sum())
         guessed = tuple(
-            float(factor @ (np.bincount(h, (self.guesses * off**k).sum(axis=1), len(W)) / rows))
+            float(factor @ (np.bincount(h, (guessed_classes * off**k).sum(axis=1), len(W)) / rows))
             for k, factor in ((2, share), (3, cube))
         )
         second, third = max(seen[0], (seen[0] + guessed[0]) / 2), (seen[1] + guessed[1]) / 2

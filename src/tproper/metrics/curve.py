@@ -114,7 +114,7 @@ class Calibration:
 
     def __str__(self) -> str:
         low, high = self.interval
-        told = "not told apart from " if self.at_end else ""
+        told = "cannot be told apart from " if self.at_end else ""
         lines = [
             f"{self.kind} calibration error {told}{self.value:.4g} (root mean square, 95% interval {low:.4g} to "
             f"{high:.4g}, n = {self.n}{self.squared_error.share_text})" + (f"; {self.note}" if self.note else ""),

@@ -87,7 +87,7 @@ class Score:
 
     def __str__(self) -> str:
         low, high = self.interval
-        told = "not told apart from " if self.at_end else ""
+        told = "cannot be told apart from " if self.at_end else ""
         facts = f"95% interval {low:.4g} to {high:.4g}, n = {self.n}{self.share_text}"
         line = f"{self.name} {told}{self.shown:.4g} ({facts})"
         return line + (f"; {self.note}" if self.note else "")

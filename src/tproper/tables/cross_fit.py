@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, Split, gathered_warnings, random_folds
 from ..data import Bar
 from ..errors import InputError
+from ..solvers import cross_fit
 from ..transitions import Encoded
 from .rows import Rows
 from .streaming import probabilities
@@ -62,21 +63,25 @@ def cross_fitted(
 ) -> Unseen:
     """Fit one model for each fold to the rows outside of it; `make` gives an estimator."""
     n = len(rows)
-    p = np.full((n, len(rows.codec.classes)), np.nan)
     with Bar("scoring", len(splits), "folds") as bar:
-        for f, (train, test) in enumerate(splits):
-            started = time.monotonic()
+
+        def scored(train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
             with gathered_warnings():  # the fit to all rows has said it
                 model = fit_part(make(), features, rows, train)
-            p[test] = _probabilities(model, features, rows, test)
+            p = _probabilities(model, features, rows, test)
             bar.step()
-            took = time.monotonic() - started
-            if folds is None and f == 0 and took * len(splits) > SECONDS:
-                how = (
-                    f"on {len(test):,} of {n:,} rows, which a second model was not trained on; not cross-fitted on all "
-                    f"rows, because one fit takes {took:.0f} s (--folds {len(splits)} does it anyway)"
-                )
-                return Unseen(test, p[test], how)
+            return p
+
+        started = time.monotonic()
+        first = scored(*splits[0])
+        took = time.monotonic() - started
+        if folds is None and took * len(splits) > SECONDS:
+            how = (
+                f"on {len(first):,} of {n:,} rows, which a second model was not trained on; not cross-fitted on all "
+                f"rows, because one fit takes {took:.0f} s (--folds {len(splits)} does it anyway)"
+            )
+            return Unseen(splits[0][1], first, how)
+        p = cross_fit(lambda f, train, test: scored(train, test) if f else first, splits, n)
     together = f", {len(np.unique(rows.group)):,} groups kept whole" if rows.group is not None else ""
     how = f"on all {n:,} rows, each by a model that was not trained on it ({len(splits)} folds{together})"
     return Unseen(np.arange(n), p, how)

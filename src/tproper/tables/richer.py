@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from .._core import FloatArray, gathered_warnings, random_folds
-from ..learn import WeakLabelClassifier, calibrated_risks
+from ..learn import WeakLabelClassifier
+from ..solvers import calibrated_risks, cross_fit
 from ..transitions import Encoded, Transition
 
 MOST_ROWS, FEWEST_ROWS, FOLDS = 3000, 100, 3
@@ -42,11 +44,13 @@ def needs_more(X: Any, labels: Any, transition: Transition, p: FloatArray, group
     own = None if groups is None else np.unique(np.asarray(groups)[some], return_inverse=True)[1]
     if own is not None and own.max() < FOLDS:
         return ""
-    q = np.empty_like(p)
-    for train, test in random_folds(len(F), FOLDS, np.random.default_rng(0), own):
+
+    def richer(_: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
         model = WeakLabelClassifier(transition, classes=list(range(transition.num_classes)), calibrate=False)
         with gathered_warnings():
-            q[test] = model.fit(F[train], Encoded(torch.as_tensor(y[train]))).predict_proba(F[test])
+            return model.fit(F[train], Encoded(torch.as_tensor(y[train]))).predict_proba(F[test])
+
+    q = cross_fit(richer, random_folds(len(F), FOLDS, np.random.default_rng(0), own), len(F))
     tiny = np.finfo(np.float64).tiny
     read = torch.as_tensor(y)
     old, new = (calibrated_risks(np.log(np.maximum(x, tiny)), read, transition)[0] for x in (p, q))

@@ -345,13 +345,18 @@ def _systematic(weight: FloatArray, size: int) -> np.ndarray:
     return np.searchsorted(edges / edges[-1], (np.arange(size) + 0.5) / size)
 
 
+def _amount(x: float) -> str:
+    """A number of examples: whole from ten on."""
+    return f"{x:,.0f}" if x >= 10 else f"{x:.2g}"
+
+
 def _notes(forms: dict[str, float], weight: FloatArray, s: FloatArray, n: FloatArray) -> list[str]:
     best = max(forms, key=lambda name: forms[name])
     strength = float(np.exp((weight.sum(axis=0) * np.log(s)).sum()))
     typical = float(n[n > 0].mean())
     notes = [
         f"shrunk towards {FORMS[best].sentence} (probability {forms[best]:.2f} among the forms tried), "
-        f"with the weight of {strength:.3g} examples per class beside the {typical:.4g} counted"
+        f"with the weight of {_amount(strength)} examples per class beside the {_amount(typical)} counted"
     ]
     empty = np.flatnonzero(n == 0).tolist()
     if empty:

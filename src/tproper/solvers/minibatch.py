@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..losses import WeakLabelLoss
 from ..transitions import Transition, as_given
 from .linear import has_pointwise
-from .scaling import calibrated_risks, not_clearly_worse
+from .temperature import calibrated_risks, not_clearly_worse
 
 
 @dataclass

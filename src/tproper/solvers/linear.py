@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import issparse
 from scipy.special import softmax
-from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
 from .._core import FloatArray, tell, warn
 from ..errors import InputError
-from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss
+from ..losses import BackwardLoss, BatchRiskLoss, ForwardLoss, WeakLabelLoss, bind_evidence
 from ..potentials import Brier, Squeezed
-from ..transitions import Transition
+from ..transitions import Rows, Targets, Transition
 
 # Scores (K, n), class-major, to the weighted mean loss and its gradient (K, n).
 ScoreLoss = Callable[[FloatArray], tuple[float, FloatArray]]
@@ -50,8 +49,20 @@ def score_loss(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray) -> Scor
 
     Class-major scores keep both matrix products in the orientation that BLAS does fastest for few classes.
     """
-    both = loss.bind(labels, torch.as_tensor(weights), class_major=True)
+    return _of_scores(loss.bind(labels, torch.as_tensor(weights), class_major=True))
 
+
+def evidence_loss(evidence: Targets | Rows, weights: FloatArray | int) -> ScoreLoss:
+    """The same of what is known of each row: targets r, ``logsumexp v - <r, v>``, or likelihoods t, ``-log <t, p>``.
+
+    An integer in place of weights is the number of rows, all of one weight.
+    """
+    if isinstance(weights, int):
+        return _of_scores(bind_evidence(evidence, class_major=True, share=1.0 / weights))
+    return _of_scores(bind_evidence(evidence, torch.as_tensor(weights), class_major=True))
+
+
+def _of_scores(both: Callable[[Tensor], tuple[Tensor, Tensor]]) -> ScoreLoss:
     def value(V: FloatArray) -> tuple[float, FloatArray]:
         losses, gradient = both(torch.as_tensor(V).T)
         return float(losses.sum()), gradient.numpy().T
@@ -113,6 +124,8 @@ def fit_linear(
     if not gradient <= max(tol, 1e-3 if end.nit < max_iter else 0.0):
         runs_away = value < 0 and loss.lower_bounds().min() == -math.inf
         advice = f"{ENDLESS}, or raise l2" if runs_away else "raise max_iter or l2, or scale the features"
+        from sklearn.exceptions import ConvergenceWarning  # slow to import
+
         warn(
             f"the linear solver stopped after {end.nit} iterations at a gradient of {gradient:.2g} > tol={tol:g}; "
             f"{advice}",
