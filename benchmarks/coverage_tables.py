@@ -212,6 +212,8 @@ def sentence(part: str, failing: list[Figure], every: list[Figure]) -> str:
     asked = f"{worst.required}%"
     names = list(dict.fromkeys(f.name for f in mine))
     also = f" Others: {'; '.join(names[1:4])}{' ...' if len(names) > 4 else ''}." if len(names) > 1 else ""
+    if all(f.name.startswith("mean width") for f in mine):
+        also += ' No method can have most of these widths: "Widths that cannot be had", below.'
     return (
         f"- **{TITLES[part]}**: {len(mine)} of {of}. The worst is {worst.name}, {worst.cell}: {100 * worst.share:.1f}% "
         f"where {asked} is asked ({worst.tried:.0f} data sets).{also}"

@@ -21,6 +21,7 @@ from .grouping import Split, compact, fold_numbers, group_codes, held_out_rows, 
 from .history import thin
 from .logs import tell
 from .memory import check_room, free_memory
+from .mixture import mixture_shares
 from .numerics import (
     as_tensors,
     centre,
@@ -101,6 +102,7 @@ __all__ = [
     "log_total",
     "look_up",
     "mark",
+    "mixture_shares",
     "optimizer_tensors",
     "other_encoding",
     "plain",

@@ -39,7 +39,8 @@ OPEN = 0.7  # ... and up to which so little that T's variance is twice what it w
 TIE = 3.0  # log likelihood within which two T are equally good
 APART = 0.3  # mean column L1 from which two T are different
 NEARLY_NONE = 1.92  # rows that a label must be worth in a class for 0 to be excluded: likelihood ratio 3.84, p = .05
-BENT = 0.01  # level of the tests of the classifier's form ...
+CURVED = 0.001  # level of the test of the form by squares of p's logarithm, which rows far out make speak too often
+BENT = 0.01  # level of that by the features, for linear models ...
 MATERIAL = 0.005  # ... and the share of the labels' variance from which a misfit matters: none is perfect on real rows
 LEAST_COUNT, ROWS_EACH, MOST_AXES = 20, 10, 8  # of a label, and for each correlation, in the test of form; axes in it
 MOSTLY = 0.5  # of the rows' worth were p known, below which T's doubt is mostly that of p
@@ -396,7 +397,7 @@ def _vague(evidence: Evidence, worth: FloatArray) -> list[str]:
 def _bent(evidence: Evidence, best: Solution) -> list[str]:
     """A classifier whose form is not right: what squares do not mend of it is in no interval."""
     gain, numbers = best.bent
-    chance = 0.5 * float(chdtri(numbers, BENT)) if numbers else 0.0
+    chance = 0.5 * float(chdtri(numbers, CURVED)) if numbers else 0.0
     design = best.folds.design if isinstance(best.folds, LinearFolds) else None
     why = ""
     if gain > chance:

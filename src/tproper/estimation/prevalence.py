@@ -29,7 +29,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr
 
-from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError, checks, group_codes, warn
+from .._core import RANK_TOL, FloatArray, Labels, NotReconstructibleError, checks, group_codes, mixture_shares, warn
 from ..errors import InputError
 from ..metrics import (
     Z95,
@@ -653,8 +653,8 @@ def _rows(transition: Transition, kinds: torch.Tensor) -> FloatArray:
 def class_shares(T: FloatArray, q: FloatArray) -> FloatArray:
     """The most likely class shares (B, K) for T (B or 1, U, K) and label shares q (B or 1, U).
 
-    Square T: the inverse where it stays in the simplex. Elsewhere EM, ``pi_z <- pi_z sum_y T_yz q_y / (T pi)_y``, which
-    is monotone and stays in the simplex. A factor of a label's row changes nothing.
+    Square T: the inverse where it stays in the simplex. Elsewhere EM (`mixture_shares`), which is monotone and stays in
+    the simplex. A factor of a label's row changes nothing.
     """
     size = max(len(T), len(q))
     K = T.shape[2]
@@ -670,17 +670,9 @@ def class_shares(T: FloatArray, q: FloatArray) -> FloatArray:
         pi[~todo] = exact[~todo]
         pi[todo] = np.maximum(exact[todo], 0.02 / K)
         pi[todo] /= pi[todo].sum(axis=1, keepdims=True)
-    for _ in range(ITERATIONS):
-        if not todo.any():
-            break
-        at = np.flatnonzero(todo)
-        own, labels = T[at] if len(T) > 1 else T, q[at] if len(q) > 1 else q
-        mixed = (own @ pi[at][:, :, None])[:, :, 0]
-        ratio = np.where(labels > 0, labels / np.maximum(mixed, 1e-300), 0.0)
-        new = pi[at] * (ratio[:, None, :] @ own)[:, 0]
-        new /= new.sum(axis=1, keepdims=True)
-        todo[at] = np.abs(new - pi[at]).max(axis=1) > TOLERANCE
-        pi[at] = new
+    if todo.any():
+        own, labels = T[todo] if len(T) > 1 else T, q[todo] if len(q) > 1 else q
+        pi[todo] = mixture_shares(own, labels, 0.0, ITERATIONS, TOLERANCE, pi[todo])
     return pi
 
 

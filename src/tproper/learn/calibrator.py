@@ -423,19 +423,21 @@ def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[st
         choice = cast(MethodName, method)
         maps.validate(choice)
     final = maps.fit(choice)
-    before, after = maps.outside["identity"], maps.outside[choice]
+    before, after, kept = maps.outside["identity"], maps.outside[choice], maps.risks[choice]
     drawn = 0.0
     if method == "auto":
         drawn, shares, others = draw_to_shares(after, y, T, w, maps.splits, maps.groups)
         if drawn > 0:
-            after = (1 - drawn) * centred(after) + drawn * others
+            of_model = (1 - drawn) * centred(after)
+            kept = row_risks(T, y, of_model + drawn * others)
+            # shares of a few rows fewer err the other way than the rows left out, which calibration would be blamed for
+            after = of_model + drawn * np.log(shares)
             final = Scaling((1 - drawn) * final.scale, (1 - drawn) * final.bias + drawn * np.log(shares))
             choice = "bias" if final.scale.ndim == 0 else choice
             notes.append(
                 f"drawn to the shares of the classes by {drawn:.0%}: labels do not show that the model knows more, so "
                 "probabilities say no more"
             )
-    kept = row_risks(T, y, after) if drawn > 0 else maps.risks[choice]
     validated, _ = _mean(maps.risks["identity"] - kept, w)
     choices = int(method == "auto") + int(drawn > 0)
     gain = gain_of(T, y, before, final(maps.v), w, validated, parameters(choice, K), choices, maps.groups)

@@ -30,7 +30,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._core import FloatArray, NotReconstructibleError, Split, as_tensors
+from .._core import FloatArray, NotReconstructibleError, Split, as_tensors, mixture_shares
 from ..solvers import cross_fit, row_risks
 from ..transitions import Transition, is_soft, pieces
 
@@ -60,13 +60,7 @@ class Kinds:
         """The shares (K,) that make the labels, with weights (n,), likeliest, with one more row of each class."""
         each = weights[self.row] if self.share is None else weights[self.row] * self.share
         counts = np.bincount(self.of_piece, each, len(self.likelihoods))
-        total, pi = counts.sum() + self.K * PSEUDO, np.full(self.K, 1.0 / self.K)
-        for _ in range(ROUNDS):
-            new = (pi * ((counts / (self.likelihoods @ pi)) @ self.likelihoods) + PSEUDO) / total
-            if np.abs(new - pi).max() < 1e-7:
-                return new
-            pi = new
-        return pi
+        return mixture_shares(self.likelihoods[None], counts[None].astype(np.float64), PSEUDO, ROUNDS)[0]
 
 
 def class_shares(transition: Transition, labels: Tensor, weights: FloatArray) -> FloatArray:

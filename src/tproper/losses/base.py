@@ -326,7 +326,7 @@ class WeakLabelLoss(nn.Module, ABC):
         return _summed(self._each(scores[row], labels), row, share, len(scores))
 
     def _soft_with(self, transitions: Tensor, scores: Tensor, labels: SoftLabels) -> Tensor:
-        """The same with one T per example."""
+        """One loss for each example, which has a T of its own."""
         lead = scores.shape[:-1]
         v, shares = scores.reshape(-1, scores.shape[-1]), labels.tensor.to(scores)
         transitions, _ = given_transitions(
@@ -347,7 +347,7 @@ class WeakLabelLoss(nn.Module, ABC):
 
     @abstractmethod
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
-        """The same with one T per example."""
+        """One loss for each example, which has a T of its own."""
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Class probabilities by this loss's own link."""

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._core import FloatArray, as_tensors
+from .._core import FloatArray, as_tensors, mixture_shares
 from ..transitions import Transition
 from .score import Score
 from .statistics import Z95
@@ -34,12 +34,10 @@ def posteriors_of_labels(transition: Transition, labels: Tensor, scores: FloatAr
     if scores is not None:
         both: FloatArray = torch.softmax(logs + torch.log_softmax(torch.as_tensor(scores), -1), -1).numpy()
         return both
-    n, K = logs.shape
-    shares = torch.full((K,), 1.0 / K, dtype=torch.float64)
-    for _ in range(SHARES):
-        q = torch.softmax(logs + shares.log(), -1)
-        shares = (q.sum(0) + EVENLY * n) / (n + K * EVENLY * n)
-    out: FloatArray = q.numpy()
+    n = len(logs)
+    likelihood = (logs - logs.amax(-1, keepdim=True)).exp().numpy()[None]
+    shares = mixture_shares(likelihood, np.ones((1, n)), EVENLY * n, SHARES, 0.0)[0]
+    out: FloatArray = torch.softmax(logs + torch.as_tensor(shares).log(), -1).numpy()
     return out
 
 

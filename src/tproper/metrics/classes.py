@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from .._core import FloatArray, drawn_classes
+from .._core import FloatArray, drawn_classes, mixture_shares
 from ..transitions import Transition
 
 A_CROWD = 30  # annotators, from which on their T can be drawn together (`estimate_annotators`)
@@ -88,9 +88,6 @@ def _means(P: FloatArray, a: FloatArray, weighed: FloatArray) -> FloatArray:
 
 def _shares(evidence: FloatArray) -> FloatArray:
     """The shares of the classes (K,) that make the answers likeliest, by EM."""
-    from scipy.special import softmax
-
-    shares = np.full(evidence.shape[1], 1.0 / evidence.shape[1])
-    for _ in range(ROUNDS):
-        shares = np.maximum(softmax(evidence + np.log(shares), axis=1).mean(axis=0), LEAST)
-    return shares
+    likelihood = np.exp(evidence - evidence.max(axis=1, keepdims=True))
+    shares = mixture_shares(likelihood[None], np.ones((1, len(evidence))), rounds=ROUNDS, tolerance=0.0)[0]
+    return np.maximum(shares, LEAST)

@@ -9,10 +9,12 @@ were made from it (or T is far too pessimistic, which no score survives either).
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from scipy.special import bdtr
 from torch import Tensor
 
+from .._core import mixture_shares
 from ..transitions import is_soft
 from .inputs import Sample
 from .score import Score, says_nothing
@@ -32,10 +34,9 @@ def doubted(score: Score, sample: Sample, predicted: Tensor) -> Score:
         answers = torch.where(answers.isnan().any(-1), -1, answers.nan_to_num(0.0).argmax(-1))
     logs = transition.evidence(answers).logs(torch.float64)
     likelihood = (logs - logs.amax(1, keepdim=True)).exp().nan_to_num(nan=1.0)  # answers that T calls impossible
-    posterior = likelihood / likelihood.sum(1, keepdim=True)
-    for _ in range(ROUNDS):
-        joint = likelihood * posterior.mean(0)
-        posterior = joint / joint.sum(1, keepdim=True)
+    seen = likelihood.numpy()[None], np.ones((1, len(likelihood)))
+    joint = likelihood * torch.as_tensor(mixture_shares(*seen, rounds=ROUNDS, tolerance=0.0)[0])
+    posterior = joint / joint.sum(1, keepdim=True)
     for votes in (posterior, _counts(answers, sample.K)):
         winners = votes >= votes.amax(1, keepdim=True) * (1 - 1e-9)  # (n, K); ties are anyone's
         right = float((posterior * winners).amax(1).mean())

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from scipy.special import stdtr
 from torch import Tensor
@@ -148,7 +150,9 @@ def _few_differ(result: Estimate, sample: Sample, values_a: Values, values_b: Va
     Only rows count in which the predictions differ. Were the models equally good, each would be right as often as the
     other there (`EITHER` of the time one of them is): their labels scatter at least as that entails, although none of
     the rare labels may be among those that were drawn. And there may be one more row, so far unseen, in which the one
-    is right and the other wrong, either way round (Bonett and Price, 2012): no sample says that there is none.
+    is right and the other wrong, either way round (Bonett and Price, 2012): no sample says that there is none. With
+    groups it is one more group, in as many of whose rows predictions differ as in the others where they do, and in all
+    of them if there is no other.
     """
 
     def difference(i: Tensor) -> Tensor:
@@ -158,7 +162,18 @@ def _few_differ(result: Estimate, sample: Sample, values_a: Values, values_b: Va
         return EITHER * (values_a(i) + values_b(i)) / 2 + (1 - EITHER) / sample.K
 
     result.entail(sample.weigher.scatter(difference, even, sample.labels, sample.shares))
-    result.one_more(2.0)
+    result.one_more(2.0 * _share_that_differs(sample, difference))
+
+
+def _share_that_differs(sample: Sample, difference: Values) -> float:
+    """The mean square, over the groups in which predictions differ and one more, of the share of rows where they do;
+    1 where rows are their own groups."""
+    if sample.groups is None:
+        return 1.0
+    differs = torch.cat([(difference(i) != 0).any(-1) for i in sample.weigher.blocks(sample.n)]).numpy()
+    whole, part = (np.bincount(sample.groups, weights=sample.shares * x) for x in (np.ones(sample.n), differs))
+    shares = part[part > 0] / whole[part > 0]
+    return float((1.0 + (shares**2).sum()) / (1.0 + len(shares)))
 
 
 def _one_model(sample: Sample, score: str, given: ArrayLike | Tensor, name: str) -> tuple[Values, Values]:

@@ -147,7 +147,7 @@ class Transition:
         return out
 
     def named(self, names: Sequence[Any] | None) -> Self:
-        """The same T whose columns have these names of classes, in this order; None takes them away.
+        """This T with these names of classes for its columns, in this order; None takes them away.
 
         Labels that go by the names of classes are then read by name (`Transition.labels`), estimators sort T by them,
         and integers that are no names are refused there: losses alone take rows of T.
@@ -307,7 +307,7 @@ class Transition:
         return DenseReconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
 
     def with_prior(self, prior: ArrayLike | None) -> Self:
-        """The same T, for a population with these class shares (K,): a classifier's probabilities are then that one's.
+        """This T for a population with these class shares (K,): a classifier's probabilities are then that one's.
 
         T says how a class becomes a label, and does not change where the shares of the classes do (label shift:
         ``P(x | class)`` stays). By Bayes' rule ``P'(z | x)`` is then proportional to ``P(z | x) prior_z / pi_z``,

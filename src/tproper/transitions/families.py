@@ -327,7 +327,7 @@ class BagTransition(DenseTransition):
         self._describe()
 
     def with_prior(self, prior: ArrayLike | None) -> Self:
-        """The same bags, for a population with these class shares; None: for the pooled bags."""
+        """These bags, for a population with these class shares; None: for the pooled bags."""
         out = super().with_prior(prior)
         out._describe()
         return out
