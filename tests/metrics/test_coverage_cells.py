@@ -64,6 +64,9 @@ def test_what_fails_is_told_first_and_the_worst_cell_leads(harness):
     text = "\n".join(tables.head(list(tables.figures(pieces))))
     assert text.index("## What does not hold") < text.index("## What meets its bar")
     assert "2 of 6 figures miss what is asked of them, 2 by more than two standard errors" in text
+    few = [piece("2026-11-02", 1.0, **cells[0])]
+    few[0]["result"]["figures"]["accuracy"]["tried"] = 19.0
+    assert [f.name for f in tables.figures(few)] == ["the class that differs"]
     assert "The worst is the class that differs, 4 classes, 300 clean rows, one right in 0.5: 40.0%" in text
     met = text.index("## What meets its bar")
     assert text.index("| 40.0 ±") < text.index("| 80.0 ±") < met < text.index("| 95.0 ±")
