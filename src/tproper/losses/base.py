@@ -252,8 +252,8 @@ class WeakLabelLoss(nn.Module, ABC):
             scores = left_out(scores, weights)
         if transitions is None:
             encoded = self.transition.encode(labels, scores.device, self.validate)
-            shape = encoded.shape[scores.ndim - 1 :] if is_soft(encoded) else self.transition.label_shape
-            checks.same_leading_shape(scores, encoded, tuple(shape))
+            T = self.transition
+            checks.same_leading_shape(scores, encoded, T.share_shape if is_soft(encoded) else T.label_shape)
             if reduction == "mean" and weights is None:  # the mean and its gradient at once, where a kernel serves
                 work = self._work(scores, encoded)
                 if work is not None:
@@ -326,7 +326,7 @@ class WeakLabelLoss(nn.Module, ABC):
         return _summed(self._each(scores[row], labels), row, share, len(scores))
 
     def _soft_with(self, transitions: Tensor, scores: Tensor, labels: SoftLabels) -> Tensor:
-        """The same with one T per example."""
+        """One loss for each example, which has a T of its own."""
         lead = scores.shape[:-1]
         v, shares = scores.reshape(-1, scores.shape[-1]), labels.tensor.to(scores)
         transitions, _ = given_transitions(
@@ -347,7 +347,7 @@ class WeakLabelLoss(nn.Module, ABC):
 
     @abstractmethod
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
-        """The same with one T per example."""
+        """One loss for each example, which has a T of its own."""
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Class probabilities by this loss's own link."""

@@ -43,7 +43,7 @@ class BatchRiskLoss(WeakLabelLoss):
         return r.hush(self.shares(r.dense(scores.dtype), scores))
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
-        """The same with each example's own target."""
+        """The risk of a batch whose examples each have a T of their own: the targets are ``R_i e_{y_i}``."""
         targets = targets_of(transitions, labels, self.validate).to(scores.dtype)
         return self.shares(targets, scores)
 

@@ -121,7 +121,7 @@ class ForwardLoss(WeakLabelLoss):
         return super().pointwise_soft(scores, shares)
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
-        """The same with each example's own T (n, M, K), or one for all (1, M, K).
+        """``-log (T p)_y``, or another score, with each example's own T (n, M, K), or one for all (1, M, K).
 
         Where labels are masks (n, M), the weak label is one of several: its row of T is the sum of theirs.
         """

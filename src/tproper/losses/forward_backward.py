@@ -92,7 +92,7 @@ class ForwardBackwardLoss(WeakLabelLoss):
         return self._of(scores, self.reconstruction.evidence(labels, scores.dtype, self.tables).dense(scores.dtype))
 
     def pointwise_with(self, transitions: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
-        """The same with each example's own T, and the same F."""
+        """``-sum_j B_jy log (F p)_j`` with each example's own T, and so its own ``B = F R``, and one F for all."""
         return self._of(scores, targets_of(transitions, labels, self.validate).to(scores.dtype))
 
     def pointwise_soft(self, scores: Tensor, shares: Tensor) -> Tensor:
