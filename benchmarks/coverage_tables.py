@@ -163,7 +163,7 @@ def head(every: list[Figure]) -> list[str]:
     if failing:
         lines += [
             f"{len(failing)} of {len(every)} figures miss what is asked of them, {len(clear)} by more than two "
-            "standard errors. These in words, the worst first:",
+            f"standard errors (fewer than {FEWEST} tries are no figure). These in words, the worst first:",
             "",
         ]
         lines += [sentence(part, clear, every) for part in dict.fromkeys(f.part for f in clear)]
