@@ -10,6 +10,7 @@ from typing import Any
 from _pieces import totals
 from coverage_cells import CELLS, KNOWN_WELL, REQUIRED, WIDTHS, WRONG_FORM, Required
 
+FEWEST = 20  # tries that make a figure
 COVERED = Required(least=0.92)  # of 95% intervals under their own assumptions
 LEVEL_HELD = Required(most=0.06)
 TITLES = {
@@ -125,7 +126,7 @@ def figures(pieces: list[dict[str, Any]]) -> Iterator[Figure]:
                     Required(least=max(so / tried - error, 0.0)),
                 )  # fmt: skip
             for name, asked in required.items():
-                if name in shares and shares[name][1]:
+                if name in shares and shares[name][1] >= FEWEST:
                     so, tried = shares[name]
                     square = found["figures"][name].get("square")
                     mean = None if square is None else square / tried
@@ -162,7 +163,7 @@ def head(every: list[Figure]) -> list[str]:
     if failing:
         lines += [
             f"{len(failing)} of {len(every)} figures miss what is asked of them, {len(clear)} by more than two "
-            "standard errors. These in words, the worst first:",
+            f"standard errors (fewer than {FEWEST} tries are no figure). These in words, the worst first:",
             "",
         ]
         lines += [sentence(part, clear, every) for part in dict.fromkeys(f.part for f in clear)]
@@ -213,7 +214,10 @@ def sentence(part: str, failing: list[Figure], every: list[Figure]) -> str:
     names = list(dict.fromkeys(f.name for f in mine))
     also = f" Others: {'; '.join(names[1:4])}{' ...' if len(names) > 4 else ''}." if len(names) > 1 else ""
     if all(f.name.startswith("mean width") for f in mine):
-        also += ' No method can have most of these widths: "Widths that cannot be had", below.'
+        also += (
+            ' No method that covers a class which differs by any amount has such widths: "Widths that cannot be had", '
+            "below."
+        )
     return (
         f"- **{TITLES[part]}**: {len(mine)} of {of}. The worst is {worst.name}, {worst.cell}: {100 * worst.share:.1f}% "
         f"where {asked} is asked ({worst.tried:.0f} data sets).{also}"

@@ -252,6 +252,57 @@ Source: `benchmarks/scale_partial_cpu.py`.
     )
 
 
+def tables_section() -> str:
+    """The command on large tables, and sparse features."""
+    command, sparse = record("command_scale"), record("linear_sparse")
+    at = command["machine"]
+    both = command["annotators"]
+    rows = [
+        [
+            f"{r['rows']:,}",
+            f"{r['file_mb']:,.0f} MB",
+            f"{r['wall']:.0f} s",
+            f"{r['cpu']:.0f} s",
+            f"{r['peak_mb']:,.0f} MB",
+        ]
+        for r in command["train"]
+    ]
+    text = f"""## Tables through the command
+
+`tproper train` on CSV files of {command["features"]} numbers and {command["classes"]} classes, three labels in ten wrong, one thread;
+with the cross-fits by which it calibrates and scores (as long as they take two minutes at most):
+
+{table(["rows", "file", "seconds of the processor", "peak memory"], rows)}
+
+`tproper estimate annotators` of {both["answers"]:,} answers takes {both["command"]["cpu"]:.0f} s of the processor and
+{both["command"]["peak_mb"]:,.0f} MB, the same estimate and report in Python, from the same file, {both["python"]["cpu"]:.0f} s: the command adds its
+checks, the file of T and a picture. Seconds are the processor's, in one thread, since others used the machine at the same
+time. Source: `benchmarks/command_scale.py` ({at["cpu"]}, {at["date"]}).
+
+## Sparse features
+"""
+    rows = []
+    for r in sparse["results"]:
+        base = sorted(r["seconds"]["scikit-learn"])[len(r["seconds"]["scikit-learn"]) // 2]
+        row = [f"{r['classes']}, {'evenly spread' if r['even'] else 'half of them Zipf-like'}", f"{base:.2f} s"]
+        for name in ("tproper", "tproper, default"):
+            seconds = sorted(r["seconds"][name])[len(r["seconds"][name]) // 2]
+            row += [f"{seconds:.2f} s", f"{seconds / base:.1f}", f"{r['memory'][name]:.1f}"]
+        rows.append([*row, f"{r['memory']['scikit-learn']:.1f}"])
+    return (
+        text
+        + f"""
+{sparse["rows"]:,} documents x {sparse["features"]:,} terms, one in five hundred of them in a document, clean labels; scikit-learn's
+`LogisticRegression` solves the same problem at the same penalty. The default chooses the penalty and solves as many more as it
+calibrates by. Memory is the peak of one fit over the size of the matrix ({min(r["bytes"] for r in sparse["results"]) / 2**20:.0f} MB):
+
+{table(["classes, terms", "scikit-learn", "one fit", "x", "memory", "default", "x", "memory", "scikit-learn's"], rows)}
+
+Source: `benchmarks/linear_sparse.py` ({sparse["machine"]["cpu"]}, one thread).
+"""
+    )
+
+
 def curves_section() -> str:
     curves = record("scale_curves")
     rows = []
@@ -307,6 +358,7 @@ def page() -> str:
         "<!-- Written by benchmarks/scale_page.py from stored records; change those, not this page. -->\n",
         gpu_section(),
         curves_section(),
+        tables_section(),
         memory_section(),
         DISTRIBUTED,
         cost_section(),

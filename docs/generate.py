@@ -22,7 +22,6 @@ from statistics import fmean
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_MODULES = 4  # of a room that are drawn
 sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "benchmarks")]
 
 
@@ -105,7 +104,7 @@ def drawn(route: str, lines: list[str]) -> str:
     rows = []
     for line in lines:
         room, _, words = line.partition(" | ")
-        modules = routes()[route]["modules"][room.strip()][:MOST_MODULES]
+        modules = routes()[route]["modules"][room.strip()]
         rows.append((room, ", ".join(modules), words))
     widths = [max(len(row[i]) for row in rows) + 3 for i in (0, 1)]
     return "".join(f"    {room:<{widths[0]}}{modules:<{widths[1]}}{words}\n" for room, modules, words in rows)

@@ -34,6 +34,12 @@ from tproper.cli import main as command
 PACKAGE = Path(tp.__file__).parent
 RECORD = PACKAGE.parents[1] / "benchmarks" / "records" / "routes.json"
 ROWS, CLASSES, FEATURES = 300, 4, 6
+MOST_MODULES = 4  # of a room that are told
+
+
+def about(count: int) -> int:
+    """A count below a hundred as it is, a larger one to the nearest ten: who adds a function need not write it down."""
+    return count if count < 100 else round(count, -1)
 
 
 @dataclass(frozen=True)
@@ -49,17 +55,19 @@ class Walk:
         return [module.split(".")[0] for module, _ in self.functions]
 
     def summary(self) -> dict[str, Any]:
-        """Counts, and by room its modules, those first in which most functions are visited."""
+        """Counts, large ones to the nearest ten, and by room the modules in which most functions are visited."""
         modules: dict[str, Counter[str]] = {}
         for module, _ in self.functions:
             room, _, file = module.partition(".")
             modules.setdefault(room, Counter())[file] += 1
         rooms = self.rooms
         return {
-            "functions": len(self.functions),
-            "files": len({module for module, _ in self.functions}),
-            "changes": sum(a != b for a, b in pairwise(rooms)),
-            "modules": {room: [name for name, _ in count.most_common()] for room, count in sorted(modules.items())},
+            "functions": about(len(self.functions)),
+            "files": about(len({module for module, _ in self.functions})),
+            "changes": about(sum(a != b for a, b in pairwise(rooms))),
+            "modules": {
+                room: [name for name, _ in count.most_common(MOST_MODULES)] for room, count in sorted(modules.items())
+            },
             "calls": {room: sorted(b for a, b in self.calls if a == room) for room in sorted(modules)},
         }
 

@@ -75,7 +75,7 @@ def test_the_estimated_transition_trains_and_is_kept_in_files():
     assert model.classes_.tolist() == [False, True]
     assert (model.predict(X) == positive).mean() > 0.9
     again = transition_from_dict(json.loads(json.dumps(transition_to_dict(T))))
-    assert again.positive_unlabeled
+    assert again.label_kind == "positive/unlabeled"
     np.testing.assert_array_equal(again.draws, T.draws)
 
 

@@ -435,9 +435,9 @@ def test_cross_fitted_scores_do_not_remember_their_own_labels(monkeypatch: pytes
     X, weak = rng.standard_normal((400, 120)), rng.integers(0, 4, 400)
     seen: list[np.ndarray] = []
 
-    def keep(clf: Any, scores: np.ndarray, *rest: Any) -> Any:
+    def keep(scores: np.ndarray, *rest: Any) -> Any:
         seen.append(scores)
-        return original(clf, scores, *rest)
+        return original(scores, *rest)
 
     original = fitting.calibrator
     monkeypatch.setattr(fitting, "calibrator", keep)

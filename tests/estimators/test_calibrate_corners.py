@@ -137,9 +137,9 @@ def test_cross_fits_of_labels_that_say_nothing_are_no_better_than_equal_probabil
     T, n = tp.complementary(30), 600
     fitted, scores = fitting.calibrator, []
 
-    def noted(clf: tp.WeakLabelClassifier, held_out: np.ndarray, *rest: object) -> tp.Calibrator:
+    def noted(held_out: np.ndarray, *rest: object) -> tp.Calibrator:
         scores.append(held_out)
-        return fitted(clf, held_out, *rest)
+        return fitted(held_out, *rest)
 
     monkeypatch.setattr(fitting, "calibrator", noted)
     for seed in (0, 3):

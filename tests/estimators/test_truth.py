@@ -138,7 +138,7 @@ def test_sets_and_positive_unlabeled_data_are_estimated_by_their_kind() -> None:
     )
     y = np.where((z == 0) & (np.random.default_rng(2).random(600) < 0.5), "yes", "unlabeled")
     pu = tp.WeakLabelClassifier(("estimate", {"kind": "pu"}), classes=["yes", "no"]).fit(X, y)
-    assert pu.transition_.positive_unlabeled
+    assert pu.transition_.label_kind == "positive/unlabeled"
     assert pu.classes_.tolist() == ["no", "yes"]  # in sorted order, and T's columns with them
     assert pu.transition_.matrix()[0].tolist() == [0, pytest.approx(0.5, abs=0.15)]
 

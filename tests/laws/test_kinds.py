@@ -113,7 +113,7 @@ def test_a_classifier_reads_the_names_of_a_kind(kind):
     encoded = rows.repeat(12, *[1] * (rows.ndim - 1))
     settings = {"calibrate": False, "max_iter": 20, "classes": classes}
     clf = tp.WeakLabelClassifier(T, **settings)
-    if T.positive_unlabeled:
+    if T.label_kind == "positive/unlabeled":
         X, given, encoded = X[::2], given[1::2], encoded[1::2]
         given[0], encoded[0] = names[0], 0
     with warnings.catch_warnings():

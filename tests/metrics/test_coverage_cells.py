@@ -64,6 +64,9 @@ def test_what_fails_is_told_first_and_the_worst_cell_leads(harness):
     text = "\n".join(tables.head(list(tables.figures(pieces))))
     assert text.index("## What does not hold") < text.index("## What meets its bar")
     assert "2 of 6 figures miss what is asked of them, 2 by more than two standard errors" in text
+    few = [piece("2026-11-02", 1.0, **cells[0])]
+    few[0]["result"]["figures"]["accuracy"]["tried"] = 19.0
+    assert [f.name for f in tables.figures(few)] == ["the class that differs"]
     assert "The worst is the class that differs, 4 classes, 300 clean rows, one right in 0.5: 40.0%" in text
     met = text.index("## What meets its bar")
     assert text.index("| 40.0 ±") < text.index("| 80.0 ±") < met < text.index("| 95.0 ±")
@@ -74,3 +77,21 @@ def test_settings_and_samples_change_with_the_date(harness):
     one = {"K": 4, "rows": 100, "low": 0.5}
     first, again, other = (cells.outlier(**one, date=d, first=0, sets=3) for d in ("a", "a", "b"))
     assert first == again != other
+
+
+def test_no_interval_is_narrower_than_the_least_mean_width(harness):
+    """Clopper and Pearson's intervals cover every share, so that they are wider; more rows make it less."""
+    import numpy as np
+    from scipy.stats import beta, binom
+
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        from coverage_bound import least_width
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+    x = np.arange(21)
+    low = np.where(x > 0, beta.ppf(0.05, x, 21 - x), 0.0)
+    high = np.where(x < 20, beta.ppf(0.95, x + 1, 20 - x), 1.0)
+    exact = float(binom.pmf(x, 20, 0.9) @ (high - low))
+    assert 0.5 * exact < least_width(1, 20) < exact  # one class: all rows are its own
+    assert least_width(1, 40) < least_width(1, 20) < least_width(1, 20, level=0.95)

@@ -107,3 +107,18 @@ def test_a_map_is_as_cautious_with_repeated_rows_as_with_one_of_each():
         assert again.method == once.method
         assert abs(np.log(again.scale) - np.log(once.scale)) < 0.15
         assert again.tried[1]["gain_stderr"] > 3 * naive.tried[1]["gain_stderr"]
+
+
+def test_one_more_group_differs_in_as_many_rows_as_the_others():
+    """Two accuracies that differ in one row of each large group: a group in which all rows do is not at the door."""
+    rng, code = np.random.default_rng(0), np.repeat(np.arange(20), 25)
+    z = rng.integers(0, 2, 500)
+    a, b = z.copy(), z.copy()
+    a[::50], b[25::50] = 1 - a[::50], 1 - b[25::50]  # in a row of each group one is wrong, ten times each
+    low, high = tp.paired_test(z, a, b, tp.identity(2), "accuracy", groups=code).interval
+    assert low < 0 < high
+    assert high - low < 0.2  # one more group that differs altogether makes it .3
+    same = tp.paired_test(z, a, a, tp.identity(2), "accuracy", groups=code).interval
+    assert same[1] - same[0] > 0.1  # where none differs, nothing is known of the next
+    alone = tp.paired_test(z, a, b, tp.identity(2), "accuracy", groups=np.arange(500)).interval
+    np.testing.assert_allclose(alone, tp.paired_test(z, a, b, tp.identity(2), "accuracy").interval, rtol=0.01)

@@ -7,7 +7,7 @@ calibrator.probabilities(new_scores)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
@@ -246,21 +246,6 @@ def calibrate(
     >>> bool(2 < found.temperature < 4)
     True
     """
-    return fit_calibrator(scores, labels, transition, method, inputs, sample_weight, groups, progress=progress)
-
-
-def fit_calibrator(
-    scores: ArrayLike | Tensor,
-    labels: Labels,
-    transition: TransitionLike,
-    method: str,
-    inputs: str,
-    sample_weight: ArrayLike | None,
-    groups: ArrayLike | None,
-    cautious: bool = True,
-    progress: Callable[[float], None] | None = None,
-) -> Calibrator:
-    """`calibrate`; without `cautious`, "auto" has no reason to stay near the scores as they are."""
     if method != "auto" and method not in METHODS:
         raise InputError(f"method: expected 'auto' or one of {', '.join(METHODS)}, got {method!r}")
     v = _as_scores(scores, None)
@@ -271,7 +256,7 @@ def fit_calibrator(
     T, y = read.bare, read.labels
     if len(y) != len(v):
         raise InputError(f"labels: expected one for each of the {len(v)} rows of scores, got {len(y)}")
-    w = np.where(read.missing, 0.0, _counts(sample_weight, len(v)))
+    w = np.where(read.missing, 0.0, row_counts(sample_weight, len(v)))
     if not w.any():
         raise InputError(f"labels: expected at least one row with a label and a weight, got none of {len(v)}")
     kind, floor = _kind(inputs, v), 0.0
@@ -281,7 +266,30 @@ def fit_calibrator(
             floor = 1.0 / (len(v) + K)
             notes.append(f"probabilities of zero were mixed with the uniform distribution, {floor:.2g} of it")
         v = _log_floored(v, floor)
-    together = group_codes(groups, len(v))
+    out = fit_calibrator(v, y, T, w, method, group_codes(groups, len(v)), True, kind, floor, notes, progress)
+    if progress is not None:
+        progress(1.0)
+    return out
+
+
+def fit_calibrator(
+    v: FloatArray,
+    y: Tensor,
+    T: Transition,
+    w: FloatArray,
+    method: str,
+    groups: NDArray[np.int64] | None = None,
+    cautious: bool = True,
+    kind: Inputs = "scores",
+    floor: float = 0.0,
+    notes: Sequence[str] = (),
+    progress: Callable[[float], None] | None = None,
+) -> Calibrator:
+    """`calibrate` for scores (n, K), encoded labels and counts that are known to be right.
+
+    Without `cautious`, "auto" has no reason to stay near the scores as they are.
+    """
+    notes, K = list(notes), T.num_classes
     used = np.flatnonzero(w > 0)
     if len(used) > MOST_ROWS:
         used = used[np.linspace(0, len(used) - 1, MOST_ROWS).round().astype(np.int64)]
@@ -297,13 +305,10 @@ def fit_calibrator(
         used, v, y, w = used[says], v[says], y[torch.as_tensor(says)], w[says]
         if not len(v):
             return Calibrator("identity", identity_scaling(K), kind, floor, no_gain(0), notes=notes)
-    splits = folds(len(v), None if together is None else together[used])
-    own = None if together is None else compact(together[used])
+    splits = folds(len(v), None if groups is None else groups[used])
+    own = None if groups is None else compact(groups[used])
     maps = _Maps(v, y, T, w, splits, cautious and method == "auto", own, progress)
-    out = _chosen(method, maps, kind, floor, notes)
-    if progress is not None:
-        progress(1.0)
-    return out
+    return _chosen(method, maps, kind, floor, notes)
 
 
 def _says_something(T: Transition, y: Tensor) -> NDArray[np.bool_]:
@@ -514,7 +519,8 @@ def _mean(values: FloatArray, w: FloatArray, groups: NDArray[np.int64] | None = 
     return mean, float(np.sqrt(np.sum(off**2) * len(off) / max(len(off) - 1, 1)))
 
 
-def _counts(sample_weight: ArrayLike | None, n: int) -> FloatArray:
+def row_counts(sample_weight: ArrayLike | None, n: int) -> FloatArray:
+    """How many rows each of n rows stands for, by its weight."""
     w = weights_of(sample_weight, n)
     return np.ones(n) if w is None else w * (row_count(w) / w.sum())
 

@@ -6,7 +6,6 @@ WeakLabelClassifier("complementary").fit(X, y).predict_proba(X_new)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ from .calibrator import Calibrator
 from .estimating import asks_for_estimate, with_estimate
 from .modules import flag, untracked
 from .settings import Names, Weights, check_settings
-from .truth import read_both, taught, weak_part, weights_of_labelled
+from .truth import read_both, weak_part, weights_of_labelled, with_known_classes
 
 
 def _trained_in_parts(clf: Any) -> bool:
@@ -287,11 +286,11 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             before = self.module_, self.n_features_in_, len(self.classes_)
         X = self._features(X, reset=True)
         space = self._settle(weak_part(y, true), self.classes, true)
-        self.loss_ = self._make_loss()
+        self.loss_ = self._make_loss(self.transition_)
         labels, known, some = read_both(y, true, space)
         check_consistent_length(X, labels)
         codes = group_codes(groups, len(labels))
-        data = fitting.Training(X, labels, None, codes)
+        data = fitting.Training(X, labels, self.transition_, self.loss_, groups=codes)
         if some is not None:  # rows without a label
             data, known = data.part(some), None if known is None else known[some]
             weights = weights_of(sample_weight, len(labels))
@@ -300,14 +299,13 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         self._certificate = self.optimizer_ = None
         rng = check_random_state(self.random_state)
         start = None if before is None else fitting.check_warm(self, *before)
-        with taught(self, data.labels, None if known is None else known[used]) as labels:
-            data = replace(data, labels=labels)
-            if isinstance(self.model, str) and self.model == "boosting":
-                fitting.fit_boosting(self, data)
-            elif self._uses_lbfgs():
-                fitting.fit_lbfgs(self, data, start)
-            else:
-                fitting.fit_minibatches(self, data, rng, start)
+        data = with_known_classes(data, None if known is None else known[used], self.loss, self._make_loss)
+        if isinstance(self.model, str) and self.model == "boosting":
+            fitting.fit_boosting(self, data)
+        elif self._uses_lbfgs():
+            fitting.fit_lbfgs(self, data, start)
+        else:
+            fitting.fit_minibatches(self, data, rng, start)
         self.class_prior_ = fitting.training_shares(self, data)
         return self
 
@@ -334,14 +332,14 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
                     "pass classes=, or a transition that says how many there are"
                 )
             self._settle(y, names)
-            self.loss_ = self._make_loss()
+            self.loss_ = self._make_loss(self.transition_)
             self.history_, self.n_iter_ = [], 0
         elif classes is not None and set(classes) != set(self.classes_.tolist()):
             got = f"{self.classes_.tolist()}, got {list(classes)}"
             raise InputError(f"classes: expected those of the first call, {got}")
         labels, missing = self.transition_.labels.read(y)
         check_consistent_length(X, labels)
-        data = fitting.Training(X, labels, None)
+        data = fitting.Training(X, labels, self.transition_, self.loss_)
         if missing.any():
             data = data.part(np.flatnonzero(~missing))
             weights = weights_of(sample_weight, len(labels))
@@ -551,8 +549,8 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         except UnknownSizeError:
             return False
 
-    def _make_loss(self) -> nn.Module:
-        return make_loss(self.loss, self.transition_, self.potential, self.squeeze, self.reconstruction)
+    def _make_loss(self, transition: Transition) -> nn.Module:
+        return make_loss(self.loss, transition, self.potential, self.squeeze, self.reconstruction)
 
     def _uses_lbfgs(self) -> bool:
         return self.model == "linear" and linear.has_pointwise(self.loss_) and flag(self.early_stopping) is not True

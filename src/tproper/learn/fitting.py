@@ -41,7 +41,7 @@ from ..solvers import (
     minibatch,
     not_clearly_worse,
 )
-from ..transitions import Encoded
+from ..transitions import Transition
 from .calibrator import (
     FEWEST_ROWS,
     Calibrator,
@@ -50,6 +50,7 @@ from .calibrator import (
     folds,
     identity_calibrator,
     method_of,
+    row_counts,
 )
 from .defaults import (
     NETWORK_L2,
@@ -88,8 +89,10 @@ class Training:
     """The rows of a fit."""
 
     X: Any  # (n, d)
-    labels: Tensor  # encoded
-    weights: FloatArray | None  # positive, with mean one; None where all are equal
+    labels: Tensor  # encoded, as `transition` has it
+    transition: Transition  # of the weak labels, or of weak labels and known classes together
+    loss: nn.Module  # of these labels
+    weights: FloatArray | None = None  # positive, with mean one; None where all are equal
     groups: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
@@ -99,7 +102,7 @@ class Training:
         """Some of them."""
         weights = None if self.weights is None else self.weights[rows]
         groups = None if self.groups is None else self.groups[rows]
-        return Training(self.X[rows], self.labels[torch.as_tensor(rows)], weights, groups)
+        return replace(self, X=self.X[rows], labels=self.labels[torch.as_tensor(rows)], weights=weights, groups=groups)
 
 
 def weighted(clf: WeakLabelClassifier, data: Training, sample_weight: Any) -> tuple[Training, NDArray[np.int64]]:
@@ -124,7 +127,7 @@ def fit_lbfgs(clf: WeakLabelClassifier, data: Training, start: nn.Module | None)
             f"device: expected 'auto' or 'cpu' for the linear solver, got {clf.device!r}; "
             "early_stopping=True trains linear models in minibatches on any device"
         )
-    assert isinstance(clf.loss_, WeakLabelLoss)
+    assert isinstance(data.loss, WeakLabelLoss)
     X, labels, weights = data.X, data.labels, data.weights
     n, K = len(data), len(clf.classes_)
     check_room(
@@ -136,12 +139,12 @@ def fit_lbfgs(clf: WeakLabelClassifier, data: Training, start: nn.Module | None)
     if start is not None:
         assert isinstance(start, nn.Linear)
         at = (start.weight.detach().cpu().double().numpy(), start.bias.detach().cpu().double().numpy())
-    clf.l2_ = default_l2(X, labels, clf.loss_, weights, clf._rows) if clf.l2 == "auto" else float(clf.l2)
-    prior = intercept_l2(clf.loss_, labels, weights, clf._rows)
+    clf.l2_ = default_l2(X, labels, data.loss, weights, clf._rows) if clf.l2 == "auto" else float(clf.l2)
+    prior = intercept_l2(data.loss, labels, weights, clf._rows)
     if (
         clf.l2 == "auto"
-        and clf.transition_.vacuous is not None
-        and isinstance(clf.loss_, ForwardLoss)
+        and data.transition.vacuous is not None
+        and isinstance(data.loss, ForwardLoss)
         and n >= FEWEST_ROWS
     ):
         clf.l2_ = _set_l2(clf, data, prior)
@@ -149,7 +152,7 @@ def fit_lbfgs(clf: WeakLabelClassifier, data: Training, start: nn.Module | None)
     more = 0 if method is None or (n < FEWEST_ROWS and method == "auto") else cross_fit_folds(n)
     progress, first = Progress(clf.verbose, __name__), 1 / (1 + more)
     fit = linear.fit_linear(
-        X, labels, clf.loss_, weights, clf.l2_, clf.tol, clf.max_iter, at, lines_of(clf.verbose), prior,
+        X, labels, data.loss, weights, clf.l2_, clf.tol, clf.max_iter, at, lines_of(clf.verbose), prior,
         progress.part(0, first),
     )  # fmt: skip
     clf.module_ = linear_module(fit.coef, fit.intercept)
@@ -160,9 +163,9 @@ def fit_lbfgs(clf: WeakLabelClassifier, data: Training, start: nn.Module | None)
         clf.calibrator_ = None
         return
     if n < FEWEST_ROWS and method == "auto":
-        clf.calibrator_ = uncalibrated(clf, np.asarray(X @ fit.coef.T) + fit.intercept, weights, "too few rows")
+        clf.calibrator_ = uncalibrated(data.loss, np.asarray(X @ fit.coef.T) + fit.intercept, weights, "too few rows")
         return
-    clf.calibrator_ = calibrator(clf, cross_fitted(clf, data, prior, progress.part(first, 0.99)), data, method)
+    clf.calibrator_ = calibrator(cross_fitted(clf, data, prior, progress.part(first, 0.99)), data, method)
     progress(1.0)
 
 
@@ -179,8 +182,8 @@ def cross_fitted(
     several, and so remember labels that it should not have seen: that minimum was chosen by them (classes that chance
     left out of the labels, where these say little), and seemed better than no knowledge at all when it was worse.
     """
-    assert isinstance(clf.loss_, WeakLabelLoss)
-    n, K, loss = len(data), len(clf.classes_), clf.loss_
+    assert isinstance(data.loss, WeakLabelLoss)
+    n, K, loss = len(data), len(clf.classes_), data.loss
     at = (np.broadcast_to(0.0, (K, data.X.shape[1])), np.zeros(K))  # takes no memory
 
     def scores(_: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
@@ -212,7 +215,7 @@ def _set_l2(clf: WeakLabelClassifier, data: Training, prior: float) -> float:
     for factor in SET_FACTORS:
         clf.l2_ = factor * first * n / len(data)
         scores = cross_fitted(clf, data, prior * n / len(data), parts=SET_FOLDS)
-        tried[factor] = torch.as_tensor(calibrated_risks(scores, data.labels, clf.transition_, data.weights)[0])
+        tried[factor] = torch.as_tensor(calibrated_risks(scores, data.labels, data.transition, data.weights)[0])
     clf.l2_ = first
     best = min(tried.values(), key=lambda rows: float((w * rows).sum()))
     return first * min(f for f, rows in tried.items() if bool(not_clearly_worse(rows, best, w, Z95)))
@@ -232,7 +235,7 @@ def fit_boosting(clf: WeakLabelClassifier, data: Training) -> None:
         raise InputError(f"device: expected 'auto' or 'cpu' for boosted trees, got {clf.device!r}")
     n, K, method = len(data), len(clf.classes_), method_of(clf.calibrate)
     check_room(8 * TABLES * n * K, f"{TABLES} tables of {n:,} rows x {K:,} classes", "use fewer rows or classes")
-    information = label_information(clf.loss_, data.labels, data.weights)
+    information = label_information(data.loss, data.labels, data.weights)
     clf.l2_ = TREE_L2 if clf.l2 == "auto" else float(clf.l2)
     clf.learning_rate_ = default_tree_rate(information) if clf.learning_rate == "auto" else float(clf.learning_rate)
     stop = flag(clf.early_stopping) is not False
@@ -249,29 +252,29 @@ def fit_boosting(clf: WeakLabelClassifier, data: Training) -> None:
     weights = data.weights  # with mean one; l2 is in rows, and whole weights are repetitions
     if weights is not None or clf._rows != n:
         weights = (np.ones(n) if weights is None else weights) * (clf._rows / n)
-    problem = boosting.Problem(data.X, data.labels, clf.loss_, K, weights)
+    problem = boosting.Problem(data.X, data.labels, data.loss, K, weights)
     splits = folds(n, data.groups) if stop or method is not None else []
-    found = boosting.solve(problem, settings, splits, held_out_risk(clf, data, method), progress.part(0, 0.95))
+    found = boosting.solve(problem, settings, splits, held_out_risk(data, method), progress.part(0, 0.95))
     clf.module_ = found.trees
     clf.history_, clf.n_iter_ = found.history, found.rounds
     if method is None or found.held_out is None:
         clf.calibrator_ = None
     elif n < FEWEST_ROWS and method == "auto":
-        clf.calibrator_ = uncalibrated(clf, found.trees.scores(data.X), data.weights, "too few rows")
+        clf.calibrator_ = uncalibrated(data.loss, found.trees.scores(data.X), data.weights, "too few rows")
     else:
-        clf.calibrator_ = calibrator(clf, found.held_out, data, method)
+        clf.calibrator_ = calibrator(found.held_out, data, method)
     progress(1.0)
 
 
-def held_out_risk(clf: WeakLabelClassifier, data: Training, method: str | None) -> boosting.Risk:
+def held_out_risk(data: Training, method: str | None) -> boosting.Risk:
     """The weak risk ``-log (T p)_y`` of scores (n, K), at their best temperature where they will be calibrated."""
     n = len(data)
     w = np.ones(n) if data.weights is None else data.weights
-    risk = forward_risk(clf.transition_, data.labels.cpu(), w / w.sum())
+    risk = forward_risk(data.transition, data.labels.cpu(), w / w.sum())
     scale = RunningScale(risk)
 
     def of_scores(V: FloatArray) -> float:
-        if method is None and is_softmax(clf.loss_, V):
+        if method is None and is_softmax(data.loss, V):
             return risk(np.ascontiguousarray(V.T))[0]
         return scale(V)
 
@@ -329,40 +332,32 @@ def is_softmax(loss: nn.Module, scores: FloatArray) -> bool:
     return bool(np.abs(link_of(loss, near) - softmax).max(initial=0.0) <= 1e-9)
 
 
-def calibrator(clf: WeakLabelClassifier, scores: FloatArray, data: Training, method: str) -> Calibrator:
+def calibrator(scores: FloatArray, data: Training, method: str) -> Calibrator:
     """Fitted to held-out scores; the identity, with a note, where a label cannot occur under T."""
     y, weights = data.labels.cpu(), data.weights
     n = len(y)
-    value, _ = forward_risk(clf.transition_, y, np.full(n, 1.0 / n))(np.zeros((scores.shape[1], n)))
+    value, _ = forward_risk(data.transition, y, np.full(n, 1.0 / n))(np.zeros((scores.shape[1], n)))
     if not math.isfinite(value):
-        return uncalibrated(clf, scores, weights, "a label cannot occur under the transition")
+        return uncalibrated(data.loss, scores, weights, "a label cannot occur under the transition")
     if not np.isfinite(scores).all():
         return identity_calibrator(scores.shape[1], "not calibrated: the model masks classes")
-    base, note = _base(clf.loss_, scores, weights)
-    if method == "auto" and clf.transition_.of_features:
-        told = clf.transition_.speaks(y).numpy()
+    base, note = _base(data.loss, scores, weights)
+    if method == "auto" and data.transition.of_features:
+        told = data.transition.speaks(y).numpy()
         if not told.any():
-            return uncalibrated(clf, scores, weights, "no source speaks of any row")
+            return uncalibrated(data.loss, scores, weights, "no source speaks of any row")
         w = np.ones(n) if weights is None else weights
-        own = as_sure_as_labels(base * scores[told], y[torch.as_tensor(told)], clf.transition_, w[told])
+        own = as_sure_as_labels(base * scores[told], y[torch.as_tensor(told)], data.transition, w[told])
         return own.on_top_of(base, note)
+    w = row_counts(weights, n)
     # a link that is not softmax is replaced in any case: no reason to stay close to what replaces it
-    fitted = fit_calibrator(
-        base * scores,
-        Encoded(y),
-        clf.transition_.named(None),
-        method,
-        "scores",
-        weights,
-        data.groups,
-        cautious=not note,
-    )
+    fitted = fit_calibrator(base * scores, y, data.transition.named(None), w, method, data.groups, cautious=not note)
     return fitted.on_top_of(base, note)
 
 
-def uncalibrated(clf: WeakLabelClassifier, scores: FloatArray, weights: FloatArray | None, why: str) -> Calibrator:
+def uncalibrated(loss: nn.Module, scores: FloatArray, weights: FloatArray | None, why: str) -> Calibrator:
     """The identity, or the softmax that comes closest to a link with zeros."""
-    base, note = _base(clf.loss_, scores, weights)
+    base, note = _base(loss, scores, weights)
     return identity_calibrator(scores.shape[1], f"not calibrated: {why}").on_top_of(base, note)
 
 
@@ -386,7 +381,7 @@ def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: n
     """Any module by minibatch steps; held-out rows stop it and calibrate it."""
     device = device_of(clf)
     method = method_of(clf.calibrate)
-    information = label_information(clf.loss_, data.labels, data.weights)
+    information = label_information(data.loss, data.labels, data.weights)
     worth = clf.validation_fraction * clf._rows * information
     auto = clf.early_stopping == "auto" and clf.model != "linear" and clf._rows >= AUTO_EARLY_STOPPING
     stop = flag(clf.early_stopping) is True or (auto and worth >= AUTO_INFORMATION)
@@ -397,7 +392,7 @@ def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: n
     with seeded(rng, device, callable(clf.model)) as generator:
         # a copy to start from: a fit that fails must leave the last one alone
         clf.module_ = (make_module(clf, device, generator) if start is None else copy.deepcopy(start)).to(device)
-        clf.loss_.to(device)
+        data.loss.to(device)
 
         def part(rows: NDArray[np.int64]) -> tuple[minibatch.Rows, Tensor, Tensor | None]:
             return tensors(data.part(rows), dtype_of(clf), device)
@@ -405,14 +400,14 @@ def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: n
         steps = make_steps(clf, len(train), generator)
         clf.n_iter_ = minibatch.fit_minibatch(
             clf.module_,
-            clf.loss_,
+            data.loss,
             *part(train),
             steps,
             epochs=clf.epochs,
             held_out=part(held) if stop else None,
             patience=clf.patience,
             tol=clf.tol,
-            transition=clf.transition_,
+            transition=data.transition,
             verbose=lines_of(clf.verbose),
             progress=Progress(clf.verbose, __name__),
         )
@@ -424,13 +419,14 @@ def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: n
         scores = minibatch.scores_of(clf.module_, tensors(some, dtype_of(clf), device)[0]).double().cpu().numpy()
         if not hold and start is None and method == "auto" and FEWEST_ROWS <= len(data) < AUTO_EARLY_STOPPING:
             unseen = _cross_fitted_network(clf, data, int(rng.randint(2**31)), device)
-            clf.calibrator_ = calibrator(clf, unseen, data, method)
+            clf.calibrator_ = calibrator(unseen, data, method)
         elif hold:
             alone = some.groups is not None and len(np.unique(some.groups)) < 2
-            clf.calibrator_ = calibrator(clf, scores, replace(some, groups=None) if alone else some, method)
+            clf.calibrator_ = calibrator(scores, replace(some, groups=None) if alone else some, method)
         else:
             why = f": they would say as much as {worth:.2g} clean labels" if auto and not stop else ""
-            clf.calibrator_ = uncalibrated(clf, scores, some.weights, f"no rows were held out (early_stopping){why}")
+            why = f"no rows were held out (early_stopping){why}"
+            clf.calibrator_ = uncalibrated(data.loss, scores, some.weights, why)
 
 
 def _cross_fitted_network(clf: WeakLabelClassifier, data: Training, seed: int, device: torch.device) -> FloatArray:
@@ -441,14 +437,14 @@ def _cross_fitted_network(clf: WeakLabelClassifier, data: Training, seed: int, d
             module = make_module(clf, device, generator).to(device)
             minibatch.fit_minibatch(
                 module,
-                clf.loss_,
+                data.loss,
                 *tensors(data.part(train), dtype_of(clf), device),
                 make_steps(clf, len(train), generator),
                 epochs=clf.epochs,
                 held_out=None,
                 patience=clf.patience,
                 tol=clf.tol,
-                transition=clf.transition_,
+                transition=data.transition,
             )
         module.eval()
         rows = tensors(data.part(test), dtype_of(clf), device)[0]
@@ -485,14 +481,14 @@ def one_pass(clf: WeakLabelClassifier, data: Training, rng: Any, first: bool, be
             clf.module_ = make_module(clf, device, generator)
         clf.module_.to(device)
         if getattr(clf, "optimizer_", None) is None:
-            clf.learning_rate_ = learning_rate(clf, label_information(clf.loss_))  # whatever this batch holds
+            clf.learning_rate_ = learning_rate(clf, label_information(data.loss))  # whatever this batch holds
             clf.optimizer_ = minibatch.make_optimizer(clf.module_, clf.learning_rate_, clf.l2_)
         assert clf.optimizer_ is not None
         steps = make_steps(clf, len(data), generator)
         steps.optimizer = clf.optimizer_
         before.add(clf.module_, clf.optimizer_)
         rows = tensors(data, dtype_of(clf), device)
-        value = minibatch.train_epoch(clf.module_, clf.loss_.to(device), *rows, steps)
+        value = minibatch.train_epoch(clf.module_, data.loss.to(device), *rows, steps)
     before.check(value)
     clf.module_.eval()
     clf.n_iter_ += 1

@@ -11,8 +11,8 @@ itself, whatever decided which classes are known (as long as the class, given th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +38,7 @@ from ..transitions import (
 )
 
 if TYPE_CHECKING:
-    from .classifier import WeakLabelClassifier
+    from .fitting import Training
 
 
 def take(y: Any, rows: NDArray[np.int64]) -> Any:
@@ -154,22 +154,17 @@ def _soft_with_truth(transition: Transition, shares: Tensor, known: NDArray[np.i
     return T, out
 
 
-@contextmanager
-def taught(clf: WeakLabelClassifier, labels: Tensor, known: NDArray[np.int64] | None) -> Iterator[Tensor]:
-    """The labels to fit; meanwhile the classifier's transition and loss are those of both kinds of rows.
+def with_known_classes(
+    data: Training, known: NDArray[np.int64] | None, loss: Any, make: Callable[[Transition], nn.Module]
+) -> Training:
+    """The rows of a fit with what is known of their classes (-1 elsewhere): T, labels and the loss of both kinds.
 
-    Afterwards they are those of weak labels again, which it will be asked about.
+    `loss` is the setting, and `make` makes it of a T.
     """
     if known is None or not (known >= 0).any():
-        check_informative(labels, clf.transition_)
-        yield labels
-        return
-    if isinstance(clf.loss, nn.Module):
+        check_informative(data.labels, data.transition)
+        return data
+    if isinstance(loss, nn.Module):
         raise InputError("true: expected a loss by its name, or a callable that makes one from T, got a loss object")
-    weak = clf.transition_, clf.loss_
-    clf.transition_, both = with_truth(clf.transition_, labels, known, clf.loss == "forward")
-    try:
-        clf.loss_ = clf._make_loss()
-        yield both
-    finally:
-        clf.transition_, clf.loss_ = weak
+    both, labels = with_truth(data.transition, data.labels, known, loss == "forward")
+    return replace(data, labels=labels, transition=both, loss=make(both))

@@ -252,8 +252,8 @@ class WeakLabelLoss(nn.Module, ABC):
             scores = left_out(scores, weights)
         if transitions is None:
             encoded = self.transition.encode(labels, scores.device, self.validate)
-            shape = encoded.shape[scores.ndim - 1 :] if is_soft(encoded) else self.transition.label_shape
-            checks.same_leading_shape(scores, encoded, tuple(shape))
+            T = self.transition
+            checks.same_leading_shape(scores, encoded, T.share_shape if is_soft(encoded) else T.label_shape)
             if reduction == "mean" and weights is None:  # the mean and its gradient at once, where a kernel serves
                 work = self._work(scores, encoded)
                 if work is not None:

@@ -168,7 +168,8 @@ def draw(estimate: Estimate, path: Path, since: Mark | str) -> bool:
     if not can_draw() or any(t.label_shape for t in parts):
         return False
     titles = estimate.annotators or ["P(label | class), with 95% intervals"]
-    maps = [compute_transition_map(t, estimate.classes, n) for t, n in zip(parts, titles, strict=True)][:MOST_MAPS]
+    drawn = zip(parts[:MOST_MAPS], titles[:MOST_MAPS], strict=True)  # intervals of hundreds would take seconds
+    maps = [compute_transition_map(t, estimate.classes, name) for t, name in drawn]
     columns = min(3, len(maps))
     rows = -(-len(maps) // columns)
     width = min(6.0, 1.5 + 0.55 * len(estimate.classes))

@@ -41,8 +41,7 @@ from ..errors import InputError
 from .dense import left_inverse
 from .diagnosis import Diagnosis, diagnose_matrix, table_with_errors
 from .evidence import Dense, DenseRows, Kinds, Needs, Pattern, Rows, Silenced, Targets, listed
-from .kinds import POSITIVE_UNLABELED, LabelKind
-from .labels import LabelSpace, are_numbers, distinct_names, shown, space_of
+from .labels import KINDS, POSITIVE_UNLABELED, LabelSpace, are_numbers, distinct_names, shown, space_of
 from .posterior import Posterior
 from .shrinkage import shrink
 from .soft import SoftLabels, hard_labels, is_soft, soft_silent, soft_targets
@@ -62,7 +61,7 @@ class Rate(NamedTuple):
     fixed: bool = False  # whether another value would be another kind of label
 
 
-class Transition(LabelKind):
+class Transition:
     """How a true class becomes a weak label: ``T[y, z] = P(weak label y | class z)``. Made of a matrix, or a structure.
 
     Parameters
@@ -105,6 +104,9 @@ class Transition(LabelKind):
     posterior: Posterior | None = None  # what is not known of T; None where it is known
     prior: FloatArray | None = None  # class shares of the population that probabilities are wanted for
     per_class_labels: ClassVar[bool] = False  # True where a label is a mask over the classes
+    _weak_labels: list[Any] | None = None
+    _classes: list[Any] | None = None  # names of the classes, in the order of T's columns
+    _label_kind: str | None = None  # set where structure and names leave it open
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
         """``Transition(matrix)`` makes a `DenseTransition`; structures are made by their own classes."""
@@ -155,6 +157,30 @@ class Transition(LabelKind):
         out = copy.copy(self)
         out._classes = None if names is None else distinct_names(names, "names", self.num_classes)
         return out
+
+    @property
+    def classes(self) -> list[Any] | None:
+        """The names of the classes in the order of T's columns; None where it has none (`named`)."""
+        return None if self._classes is None else list(self._classes)
+
+    @property
+    def label_kind(self) -> str:
+        """What a weak label is: a key of `labels.KINDS`. It follows from the structure of T and the names of its rows,
+        unless it is set; never from T's own name, which is for people.
+        """
+        if self._label_kind is not None:
+            return self._label_kind
+        if self._weak_labels is not None:
+            return "sets" if self._labels_are_sets() else "names"
+        return "classes" if self.num_weak_labels == self.num_classes else "names"
+
+    @label_kind.setter
+    def label_kind(self, kind: str) -> None:
+        checks.choice(kind, "label_kind", KINDS)
+        self._label_kind = kind
+
+    def _labels_are_sets(self) -> bool:
+        return bool(self._weak_labels) and all(isinstance(s, (set, frozenset)) for s in self._weak_labels or [])
 
     @property
     def labels(self) -> LabelSpace:
@@ -411,7 +437,7 @@ class Transition(LabelKind):
     @property
     def label_form(self) -> str:
         """What is passed as a label: "index", "mask", "answers", or "positive/unlabeled"."""
-        if self.positive_unlabeled:
+        if self._label_kind == POSITIVE_UNLABELED:
             return POSITIVE_UNLABELED
         return "mask" if self.per_class_labels else "answers" if self.label_shape else "index"
 

@@ -13,7 +13,7 @@ from .._core import FloatArray, checks, count_text
 from ..errors import InputError
 from .base import DenseTransition, Transition, read_transitions
 from .dense import DENSE_LIMIT
-from .kinds import POSITIVE_UNLABELED
+from .labels import POSITIVE_UNLABELED
 from .sets import CandidateSetTransition, FixedSizeSets, independent_sets, log_binomial
 from .stacked import StackedTransition
 from .uniform import UniformTransition

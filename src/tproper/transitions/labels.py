@@ -31,13 +31,13 @@ from torch import Tensor
 
 from .._core import checks, warn
 from ..errors import InputError
-from .kinds import POSITIVE_UNLABELED
 from .soft import SoftLabels, as_given
 
 if TYPE_CHECKING:
     from .base import Transition
 
 SET_SEPARATOR = "|"  # candidate sets are written a|b|c
+POSITIVE_UNLABELED = "positive/unlabeled"
 UNLABELED = "unlabeled"  # the second label of positive-unlabeled data
 SHOWN = 8  # names listed in a message
 NO_ANSWER = -1
@@ -829,14 +829,14 @@ def sorted_names(names: Sequence[Any]) -> list[Any]:
 
 
 KINDS: dict[str, type[LabelSpace]] = {
-    "classes": Names,
-    "names": Names,
-    "sets": ListedSets,
-    "masks": Masks,
-    "pairs": Pairs,
-    "answers": Answers,
-    "questions": Questions,
-    POSITIVE_UNLABELED: PositiveUnlabeled,
+    "classes": Names,  # label y has the name of class y
+    "names": Names,  # labels have names of their own, or are 0 .. M-1
+    "sets": ListedSets,  # listed sets of classes
+    "masks": Masks,  # candidate masks over the classes
+    "pairs": Pairs,  # (source, label)
+    "answers": Answers,  # one from each annotator
+    "questions": Questions,  # yes or no to one class, by its name ("cat", "not cat") or as a pair (class, answer)
+    POSITIVE_UNLABELED: PositiveUnlabeled,  # 0 = labeled positive, 1 = unlabeled
 }
 
 

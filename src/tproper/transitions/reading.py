@@ -18,8 +18,8 @@ from ..errors import InputError
 from .annotators import AnnotatorTransition, annotators
 from .base import Transition
 from .families import identity, partial_labels, positive_unlabeled
-from .kinds import POSITIVE_UNLABELED
 from .labels import (
+    POSITIVE_UNLABELED,
     Answers,
     Encoded,
     LabelSpace,
