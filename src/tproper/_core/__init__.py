@@ -42,6 +42,8 @@ from .numerics import (
     short_of_one,
     simplex_threshold,
     spherical_threshold,
+    standardised,
+    units,
 )
 from .pictures import draw
 from .plain import count_text, finite_number, json_text, plain
@@ -116,10 +118,12 @@ __all__ = [
     "short_of_one",
     "simplex_threshold",
     "spherical_threshold",
+    "standardised",
     "sweep",
     "tell",
     "thin",
     "tracing",
+    "units",
     "warn",
     "write_file",
     "write_sealed",
