@@ -46,7 +46,7 @@ from .numerics import (
     units,
 )
 from .pictures import draw
-from .plain import count_text, finite_number, json_text, plain
+from .plain import as_read, count_text, finite_number, json_hash, json_text, plain, read_json
 from .progress import Progress, lines_of
 from .sealed import DamagedError, read_sealed, write_sealed
 from .streams import drawn_classes, label_stream, seeded_torch
@@ -70,6 +70,7 @@ __all__ = [
     "Split",
     "TakenError",
     "all_finite",
+    "as_read",
     "as_tensors",
     "atomic_file",
     "atomic_folder",
@@ -96,6 +97,7 @@ __all__ = [
     "increasing_root",
     "inner",
     "is_finite",
+    "json_hash",
     "json_text",
     "label_stream",
     "limited_deviations",
@@ -111,6 +113,7 @@ __all__ = [
     "plugins",
     "project_simplex",
     "random_folds",
+    "read_json",
     "read_sealed",
     "renamed_argument",
     "safe_log",
