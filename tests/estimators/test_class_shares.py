@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
+from sklearn.preprocessing import scale
 
 import tproper as tp
 from tproper.learn.shares import class_shares
@@ -119,3 +121,20 @@ def test_groups_that_are_worth_few_rows_change_nothing():
     assert not tp.calibrate(scores, shared, T).is_identity
     own = T.sample(rng.integers(0, 3, 500), rng)
     assert tp.calibrate(scores, own, T, groups=code).gain.informative
+
+
+def test_a_good_model_is_not_given_up_where_too_little_is_known_of_t():
+    """A judge calls one class by the name of another, so that T, from a few checked rows, can hardly be inverted: gains
+    over the shares, by its targets, say nothing. A model right in nine rows of ten became the class shares."""
+
+    table = load_digits(as_frame=True).frame.sample(frac=1, random_state=0)
+    X, z = scale(table.drop(columns="target").to_numpy()), table["target"].to_numpy()
+    habits = np.vstack([0.95 * tp.symmetric_noise(10, 0.2).matrix(), np.full((1, 10), 0.05)])  # it refuses some rows
+    habits[[3, 8], 3] = habits[[8, 3], 3]
+    weak = tp.Transition(habits).sample(z, seed=1)
+    checked = np.where(np.random.default_rng(0).random(len(z)) < 1 / 6, z, -1)
+    train = np.arange(len(z)) % 3 != 1
+    T = tp.estimate_transition(weak[train], true=checked[train], X=X[train], num_classes=10, random_state=0)
+    clf = tp.WeakLabelClassifier(T, random_state=0).fit(X[train], weak[train])
+    assert clf.calibrator_.drawn == 0
+    assert (clf.predict(X[~train]) == z[~train]).mean() > 0.8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 from types import SimpleNamespace
 from typing import Any
@@ -394,3 +395,33 @@ def test_the_default_penalty_goes_with_rows_variance_and_what_labels_say() -> No
     assert twice == pytest.approx(clean / 2)
     assert WeakLabelClassifier(calibrate=False).fit(X, y, sample_weight=np.full(900, 1 / 900)).l2_ == clean
     assert WeakLabelClassifier(model="mlp", epochs=1).fit(X, y).l2_ == 3e-4
+
+
+def test_what_may_be_used_up_gives_the_same_fit() -> None:
+    rng = np.random.default_rng(0)
+    X, loss = rng.normal(size=(300, 6)) + 3, tp.ForwardLoss(tp.symmetric_noise(3, 0.2))
+    y = torch.as_tensor(rng.integers(3, size=300))
+    before, given = X.copy(), X.copy()
+    kept = linear.fit_linear(X, y, loss, None, 0.01, 1e-8, 500)
+    spent = linear.fit_linear(given, y, loss, None, 0.01, 1e-8, 500, spend=True)
+    np.testing.assert_array_equal(kept.coef, spent.coef)
+    np.testing.assert_array_equal(X, before)
+    tp.WeakLabelClassifier(tp.symmetric_noise(3, 0.2)).fit(X, y.numpy())  # cross-fitted, and calibrated
+    np.testing.assert_array_equal(X, before)
+
+
+def test_a_fit_of_many_terms_takes_memory_in_proportion_to_the_matrix() -> None:
+    rng = np.random.default_rng(0)
+    n, d, each = 6000, 15_000, 100
+    cells = np.repeat(np.arange(n), each), rng.integers(d, size=n * each)
+    X = sparse.csr_matrix((rng.exponential(size=n * each), cells), shape=(n, d))
+    z = rng.integers(K, size=n)
+    clf = tp.WeakLabelClassifier(l2=0.01, calibrate=False, max_iter=12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf.fit(X[:100], z[:100])  # what is imported at the first fit
+        tracemalloc.start()
+        clf.fit(X, z)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)

@@ -16,12 +16,16 @@ would make it too modest, where it clearly knows more than the shares:
   d(1). The weak risk says far more of weak labels than d does, and a model that cannot be right may lower it all the
   same; what such a model promises is more than it keeps.
 
+An estimated T brings its own error into d. Where too little is known of it to invert it, nothing tells how good the
+model is, and it stays as it is, too.
+
 Elsewhere the a that is taken has the largest mean of d less `CAUTION` standard errors: the model has to show what it
 adds.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +35,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, NotReconstructibleError, Split, as_tensors, mixture_shares
+from ..metrics import draws_of
 from ..solvers import cross_fit, row_risks
 from ..transitions import Transition, is_soft, pieces
 
@@ -83,9 +88,13 @@ def draw_to_shares(
     n = len(scores)
     prior = np.tile(np.log(shares), (n, 1))
     try:
-        targets = transition.reconstruction().evidence(labels).dense(torch.float64).numpy()
+        R = transition.reconstruction()
     except NotReconstructibleError:  # nothing tells how good the model is
         return 0.0, shares, prior
+    draws = None if transition.separate else draws_of(transition, R, None if is_soft(labels) else labels, weights)
+    if draws is not None and draws.singular:  # nor does a T of which too little is known to invert it
+        return 0.0, shares, prior
+    targets = R.evidence(labels).dense(torch.float64).numpy()
 
     def log_shares(_: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
         within = np.zeros(n)
@@ -100,7 +109,7 @@ def draw_to_shares(
         return out
 
     def gained(d: FloatArray) -> tuple[float, float]:
-        """The mean gain over the shares, and its standard error."""
+        """The mean gain over the shares, and its standard error: of a sample, T as it is."""
         mean = float(share @ d)
         away: Any = share * (d - mean)
         if groups is not None:
@@ -108,14 +117,21 @@ def draw_to_shares(
         m = len(away)
         return mean, float(np.sqrt((away**2).sum() * m / max(m - 1, 1)))
 
+    def gained_by_targets(more: FloatArray) -> tuple[float, float]:
+        """That of ``<r_i, more_i>``, with the error of an estimated T."""
+        mean, error = gained((targets * more).sum(axis=1))
+        if draws is not None:
+            error = math.hypot(error, float(draws.means((targets * share[:, None]).T @ more).std()))
+        return mean, error
+
     log_p = logs(1.0)
-    mean, error = gained((targets * (log_p - prior)).sum(axis=1))
+    mean, error = gained_by_targets(log_p - prior)
     if mean > CLEAR * error:
         return 0.0, shares, prior
     weak, weak_error = gained(row_risks(transition, labels, prior) - row_risks(transition, labels, scores))
     promised, _ = gained((np.exp(log_p) * (log_p - prior)).sum(axis=1))
     if weak > LOWER * weak_error and promised - mean < CLEAR * error:
         return 0.0, shares, prior
-    gains = [gained((targets * (logs(a) - prior)).sum(axis=1)) for a in KEPT]
+    gains = [gained_by_targets(logs(a) - prior) for a in KEPT]
     sure = [mean - CAUTION * error for mean, error in gains]
     return 1.0 - KEPT[int(np.argmax(sure))], shares, prior
