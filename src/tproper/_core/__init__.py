@@ -42,9 +42,11 @@ from .numerics import (
     short_of_one,
     simplex_threshold,
     spherical_threshold,
+    standardised,
+    units,
 )
 from .pictures import draw
-from .plain import count_text, finite_number, json_text, plain
+from .plain import as_read, count_text, finite_number, json_hash, json_text, plain, read_json
 from .progress import Progress, lines_of
 from .sealed import DamagedError, read_sealed, write_sealed
 from .streams import drawn_classes, label_stream, seeded_torch
@@ -68,6 +70,7 @@ __all__ = [
     "Split",
     "TakenError",
     "all_finite",
+    "as_read",
     "as_tensors",
     "atomic_file",
     "atomic_folder",
@@ -94,6 +97,7 @@ __all__ = [
     "increasing_root",
     "inner",
     "is_finite",
+    "json_hash",
     "json_text",
     "label_stream",
     "limited_deviations",
@@ -109,6 +113,7 @@ __all__ = [
     "plugins",
     "project_simplex",
     "random_folds",
+    "read_json",
     "read_sealed",
     "renamed_argument",
     "safe_log",
@@ -116,10 +121,12 @@ __all__ = [
     "short_of_one",
     "simplex_threshold",
     "spherical_threshold",
+    "standardised",
     "sweep",
     "tell",
     "thin",
     "tracing",
+    "units",
     "warn",
     "write_file",
     "write_sealed",

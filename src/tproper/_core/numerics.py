@@ -13,6 +13,7 @@ from .checks import SIMPLEX_TOL, FloatArray
 from .tracing import at_hand
 
 LARGEST_UNIT = 5.0  # of a feature, in the middle one's
+CONSTANT = 1e-12  # a deviation below this share of the mean is rounding error
 ROUNDING = 1e-7  # of a column's mean: what is left where squares are subtracted
 
 
@@ -126,6 +127,18 @@ def spherical_threshold(v: Tensor) -> Tensor:
     tau = mean - torch.where(room > 0, room, 1.0).sqrt() * (room > 0)
     support = ((ordered > tau) & (room > 0) & (ordered > -1)).sum(-1, keepdim=True).clamp_min(1)
     return tau.gather(-1, support - 1) + top
+
+
+def units(mean: FloatArray, deviation: FloatArray) -> FloatArray:
+    """What standardised features are divided by: their deviations, and 1 where these are the rounding of a constant."""
+    return np.where(deviation <= CONSTANT * np.abs(mean), 1.0, deviation)
+
+
+def standardised(X: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Features (n, d) less their mean, in units of their deviation; the means and the units, for other rows."""
+    mean = X.mean(axis=0)
+    scale = units(mean, X.std(axis=0))
+    return (X - mean) / scale, mean, scale
 
 
 def limited_deviations(variance: FloatArray, mean: FloatArray) -> FloatArray:

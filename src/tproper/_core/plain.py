@@ -1,13 +1,15 @@
-"""Values as JSON knows them. JSON has no infinities and no NaN; this is the one way to write them.
+"""Values as JSON knows them. JSON has no infinities and no NaN; this is the one way to write and to read them.
 
 Infinities become the texts "inf" and "-inf", which ``float`` reads back; NaN becomes null.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,6 +50,21 @@ def _listed(numbers: NDArray[Any]) -> Any:
 def json_text(value: Any, **options: Any) -> str:
     """JSON that every reader of JSON takes; `options` are those of ``json.dumps``."""
     return json.dumps(plain(value), allow_nan=False, **options)
+
+
+def read_json(path: str | Path) -> Any:
+    """What a file of JSON says, with or without the mark of its encoding that some editors begin with."""
+    return json.loads(Path(path).read_text(encoding="utf-8-sig"))
+
+
+def as_read(value: Any) -> Any:
+    """The value as it comes back from JSON: tuples as lists, infinities as texts."""
+    return json.loads(json_text(value))
+
+
+def json_hash(value: Any) -> str:
+    """SHA-256 of a value of JSON, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def finite_number(value: Any) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._core import DamagedError, finite_number, json_text, read_sealed, write_sealed
+from .._core import DamagedError, as_read, finite_number, json_hash, json_text, read_sealed, write_sealed
 from ..errors import InputError
 from ..losses import WeakLabelLoss, loss_to_dict
 from ..transitions import Transition, make_transition, transition_to_dict
@@ -136,7 +136,7 @@ def transition_facts(value: Any, num_classes: int | None) -> Any:
 
 def code_facts(module: nn.Module, loss: nn.Module) -> Any:
     """The module and the loss that came of settings which are code, such as a function that builds the module."""
-    return json.loads(json_text(_bounded([module_facts(module), described(loss)], 1)))
+    return as_read(_bounded([module_facts(module), described(loss)], 1))
 
 
 def identity(learner: Any, source: Any) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def identity(learner: Any, source: Any) -> dict[str, Any]:
     facts = {"source": type(source).__qualname__, **batches}
     own = learner.stream_identity() if hasattr(learner, "stream_identity") else {"type": type(learner).__qualname__}
     facts |= {f"learner's {k}": v for k, v in own.items()}
-    out: dict[str, Any] = json.loads(json_text({k: _bounded(described(v)) for k, v in facts.items()}))
+    out: dict[str, Any] = as_read({k: _bounded(described(v)) for k, v in facts.items()})
     return out
 
 
@@ -166,8 +166,8 @@ def _loss_facts(loss: nn.Module) -> dict[str, Any]:
 
 
 def _hash(content: Any) -> str:
-    data = content if isinstance(content, bytes) else json.dumps(content, sort_keys=True).encode()
-    return "sha256 " + hashlib.sha256(data).hexdigest()
+    digest = hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else json_hash(content)
+    return f"sha256 {digest}"
 
 
 def _bounded(value: Any, level: int = 0) -> Any:

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import FloatArray
+from .._core import FloatArray, units
 from .columns import ColumnError
-
-CONSTANT = 1e-12  # a deviation below this share of the mean is rounding error
 
 
 class Moments:
@@ -46,4 +44,4 @@ class Moments:
                 f"column {name!r}: expected numbers of which a standard deviation can be taken, got larger ones",
                 "rescale the column, or leave it out of features",
             )
-        return self.mean, np.where(deviation <= CONSTANT * np.abs(self.mean), 1.0, deviation)
+        return self.mean, units(self.mean, deviation)

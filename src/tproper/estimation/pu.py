@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from .._core import FloatArray, checks, group_codes
+from .._core import FloatArray, checks, group_codes, standardised
 from ..errors import InputError
 from ..metrics import Z95, Score
 from ..solvers import cross_fit
@@ -37,6 +37,7 @@ BINS = 300
 BOOTSTRAPS = 200
 LEAST = 0.2  # of the labeled examples lie above the threshold, at least
 FOLDS = 5
+DENSE_C = 0.1  # of the logistic regression, for standardised features
 SPARSE_C = 10.0  # of the logistic regression on sparse rows, whose mean square length is one
 STILL = 1e-9  # a standard error at which all draws have ended at one point
 RATE_END = 0.98  # beyond, a curve that never becomes pure has run to its end, and its draws stay there
@@ -220,21 +221,23 @@ def _scores_of(s: NDArray[np.bool_], X: Any, scores: Any, seed: int, groups: NDA
 def _cross_fitted(s: NDArray[np.bool_], X: Any, seed: int, groups: NDArray[np.int64] | None) -> FloatArray:
     """Log-odds of being labeled, each example's from a logistic regression that has not seen it."""
     from scipy.sparse import issparse
-    from sklearn.base import clone
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
 
     A = feature_matrix(X, len(s), "examples", sparse=True)
-    if issparse(A):  # its columns keep their weights: those of words say how much each tells
-        size = float(np.sqrt(A.multiply(A).sum() / A.shape[0])) or 1.0
-        A, model = A / size, LogisticRegression(C=SPARSE_C, max_iter=300)
-    else:
-        model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=300))
+    sparse = issparse(A)
+    if sparse:  # its columns keep their weights: those of words say how much each tells
+        A = A / (float(np.sqrt(A.multiply(A).sum() / A.shape[0])) or 1.0)
+
+    def log_odds(_: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
+        model = LogisticRegression(C=SPARSE_C if sparse else DENSE_C, max_iter=300)
+        if sparse:
+            return np.asarray(model.fit(A[train], s[train]).decision_function(A[test]))
+        Z, mean, scale = standardised(A[train])
+        return np.asarray(model.fit(Z, s[train]).decision_function((A[test] - mean) / scale))
+
     folds = (StratifiedKFold if groups is None else StratifiedGroupKFold)(FOLDS, shuffle=True, random_state=seed)
-    fit = lambda _, train, test: clone(model).fit(A[train], s[train]).decision_function(A[test])  # noqa: E731
-    return cross_fit(fit, list(folds.split(A, s, groups)), len(s))
+    return cross_fit(log_odds, list(folds.split(A, s, groups)), len(s))
 
 
 # Scores in bins: (B, 3) midpoints, labeled and unlabeled counts, from the highest score down.

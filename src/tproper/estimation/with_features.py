@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from .._core import FloatArray, fold_numbers
+from .._core import FloatArray, fold_numbers, standardised
 from ..solvers import best_log_scale, cross_fit, evidence_loss, splits_of
 from .alone import one_thread
 from .dawid_skene import Crowd, Fit, advance
@@ -44,9 +44,8 @@ class Standardised:
             self.mean, self.scale = np.zeros(d), np.full(d, np.sqrt(total / min(d, AXES)) or 1.0)
             self.design = Design((X / self.scale[0]).tocsr())
             return
-        self.mean, scale = X.mean(axis=0), X.std(axis=0)
-        self.scale = np.where(scale > 1e-12 * (1 + np.abs(self.mean)), scale, 1.0)
-        self.design = Design((X - self.mean) / self.scale)
+        Z, self.mean, self.scale = standardised(X)
+        self.design = Design(Z)
 
     def model(self, W: FloatArray, crowd: Crowd) -> LinearSoftmax:
         """W as coefficients of X itself."""

@@ -28,6 +28,7 @@ from .streamed import NAMES, UNSCORABLE, Coded, Scores, StreamedScores, scores_o
 UNTESTED = "Whether they did was not tested: the tests count labels, and these are shares of labels."
 CHECKED_ROWS = 20_000  # more rows would add nothing
 NOTES = 2  # in words: a weak model has one for each class
+NOTHING = "Nothing in these labels"  # how some notes begin by themselves
 ANNOTATOR = "the share of right answers of annotator "
 WITHOUT, CLEAN = "from weak labels alone", "from clean labels"
 
@@ -173,7 +174,8 @@ class Evaluation:
             ]
         why = [note.rstrip(".") for note in check.notes] or ["there are too few of them to tell"]
         more = [f"({len(why) - NOTES} more such notes in .check.notes, and in --json)"] if len(why) > NOTES else []
-        return [f"Nothing in these labels confirms T: {why[0]}.", *why[1:NOTES], *more, *self._range()]
+        first = why[0] if why[0].startswith(NOTHING) else f"{NOTHING} confirms T: {why[0]}"
+        return [f"{first}.", *why[1:NOTES], *more, *self._range()]
 
     def _moves(self) -> tuple[str, dict[float, tuple[float, float]], str]:
         """What could be off, where accuracy lies then, and what matters most."""

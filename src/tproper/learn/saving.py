@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from .. import __version__
-from .._core import FloatArray, atomic_folder, checks, json_text
+from .._core import FloatArray, as_read, atomic_folder, checks, json_hash, json_text, read_json
 from ..errors import InputError
 from ..inputs import Inputs
 from ..losses import loss_from_dict, loss_to_dict
@@ -140,7 +140,7 @@ def not_replaceable(path: Path) -> str | None:
     if not entries:
         return None
     try:
-        description = json.loads((path / DESCRIPTION).read_bytes())
+        description = read_json(path / DESCRIPTION)
     except (OSError, ValueError, RecursionError):
         description = None
     if not isinstance(description, dict) or description.get("format") != FORMAT:
@@ -280,7 +280,7 @@ def _describe(estimator: WeakLabelClassifier, blob: bytes, trees: bytes, extra: 
     if trees:
         of_trees = {"trees_bytes": len(trees), "trees_sha256": hashlib.sha256(trees).hexdigest()}
         description |= of_trees | {"format_version": OF_TREES}
-    description = json.loads(json_text(description))  # a tuple is hashed as the list it comes back as
+    description = as_read(description)  # a tuple is hashed as the list it comes back as
     return description | {"sha256": _own_hash(description)}
 
 
@@ -290,7 +290,7 @@ def _listed(shares: FloatArray | None) -> list[float] | None:
 
 def _own_hash(description: Mapping[str, Any]) -> str:
     content = {k: v for k, v in description.items() if k != "sha256"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return json_hash(content)
 
 
 def _rebuild(description: Mapping[str, Any], blob: bytes, trees: bytes) -> WeakLabelClassifier:

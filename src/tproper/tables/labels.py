@@ -6,7 +6,6 @@ In a file a label is the text of its name, as the `LabelSpace` of its transition
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._core import FloatArray
+from .._core import FloatArray, read_json
 from ..data import MISSING, float_twins, look_alikes, misreadings, nearest, short, texts
 from ..errors import InputError
 from ..evaluation import Legend
@@ -496,7 +495,7 @@ def _content(spec: Any) -> Mapping[str, Any]:
         return {}
     path = Path(spec)
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig")) if path.suffix.lower() == ".json" else None
+        content = read_json(path) if path.suffix.lower() == ".json" else None
     except (OSError, ValueError, RecursionError):
         content = None
     return content if isinstance(content, dict) else {}

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._core import FloatArray, gathered_warnings, random_folds
+from .._core import FloatArray, gathered_warnings, random_folds, standardised
 from ..learn import WeakLabelClassifier
 from ..solvers import calibrated_risks, cross_fit
 from ..transitions import Encoded, Transition
@@ -22,8 +22,8 @@ RICHER = "--model mlp"
 
 def richer_features(X: FloatArray) -> FloatArray:
     """Features (n, d) in units of their spread, with their products, or random bends of many of them."""
-    spread = X.std(axis=0)
-    Z = (X - X.mean(axis=0))[:, spread > 0] / spread[spread > 0]
+    Z = standardised(X)[0]
+    Z = Z[:, Z.std(axis=0) > 0.5]  # without constants
     if Z.shape[1] > MOST_MULTIPLIED:
         rng = np.random.default_rng(0)
         W = rng.standard_normal((Z.shape[1], BENDS)) / np.sqrt(Z.shape[1])

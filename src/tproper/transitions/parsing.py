@@ -6,7 +6,6 @@ Text is for people and command lines (``complementary:10``, ``symmetric:0.2``, `
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tokenize import TokenError
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._core import FloatArray, checks, count_text, other_encoding, plugins
+from .._core import FloatArray, checks, count_text, other_encoding, plugins, read_json
 from ..errors import InputError
 from . import families
 from .annotators import AnnotatorTransition, annotators
@@ -193,7 +192,7 @@ def read_matrix(path: str | Path) -> Transition:
         elif kind == ".csv":
             matrix = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
         else:
-            content = json.loads(path.read_text(encoding="utf-8-sig"))
+            content = read_json(path)
             if isinstance(content, list):
                 content = {"matrix": content}
             if isinstance(content, Mapping) and "family" in content:  # as `tproper estimate` writes it
