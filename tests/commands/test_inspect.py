@@ -70,12 +70,12 @@ def test_picture_of_the_simplex(tmp_path):
     ("arguments", "says"),
     [
         (["nonsense:3"], "expected one of"),
-        (["complementary:1"], "expected an integer >= 2, got 1"),
-        (["symmetric:3,1.5"], "expected a finite number in [0, 1], got 1.5"),
+        (["complementary:1"], "SPEC: expected an integer >= 2 for K of 'complementary', got 1"),
+        (["symmetric:3,1.5"], "SPEC: expected a finite number in [0, 1] for p of 'symmetric', got 1.5"),
         (["complementary:10", "--alpha", "0.5"], "expected alpha >= 1, got 0.5"),
         (["complementary:10", "--k", "-1"], "k: expected a finite number in [0, inf), got -1.0"),
         (["complementary:4", "--plot", "x.png"], "three classes"),
-        (["complementary:3", "--reconstruction", "best"], "method: expected one of auto, inverse"),
+        (["complementary:3", "--reconstruction", "best"], "--reconstruction: expected one of auto, inverse"),
         (["missing.csv"], "missing.csv"),
     ],
 )
@@ -109,3 +109,10 @@ def test_numbers_of_very_many_labels_are_summed_up():
     assert len(few["critical_k"]) == 10_000
     assert many["critical_k"] == {"count": 10_001, "least": pytest.approx(10_000), "greatest": pytest.approx(10_000)}
     assert many["losses"]["BC"]["bounds"] == {"count": 10_001, "least": "-inf", "greatest": "-inf"}
+
+
+def test_a_warning_is_one_line_of_its_own():
+    result = run.invoke(app, ["inspect", "symmetric:2,0.499999999"])
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: symmetric_noise(2, 0.5): T is close to singular")
+    assert len(result.stderr.strip().splitlines()) == 1

@@ -191,6 +191,20 @@ def test_a_missing_soft_answer_is_a_row_of_gaps_of_one_annotator():
         tp.SoftLabels(s)
 
 
+def test_shares_of_labels_are_evaluated_and_said_not_to_be_tested():
+    q, _, labels = draws(n=200)
+    T, hard = tp.symmetric_noise(4, 0.3), np.eye(4)[labels]
+    found, other = tp.evaluate(q, tp.SoftLabels(hard), T), tp.evaluate(q, labels, T)
+    assert found.check is None
+    assert "was not tested" in str(found)
+    assert found.to_dict()["trust"]["check"] is None
+    for name, score in found.scores.items():
+        assert score.value == pytest.approx(other.scores[name].value)
+    for name in ("accuracy", "log_loss"):
+        moved = tp.sensitivity(name, tp.SoftLabels(hard), q.argmax(1) if name == "accuracy" else q, T)
+        assert moved.effect == pytest.approx(other.sensitivity[name].effect)
+
+
 # Standard errors.
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from tests.figures.more import more
 from tests.laws.registry import LOSSES, POTENTIALS, TRANSITIONS
 
 import tproper as tp
@@ -273,7 +274,7 @@ def cases() -> dict[str, Callable[[], Any]]:
     rooms = {"estimates": estimates, "classifier": classifiers, "losses": losses, "table": tables, "plot": plots}
     for head, room in rooms.items():
         out |= {f"{head}: {what}": call for what, call in room().items()}
-    return out
+    return out | more()
 
 
 def computed(call: Callable[[], Any]) -> list[float | str]:

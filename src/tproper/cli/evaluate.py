@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from .. import tables
-from .errors import check_picture, say
+from .errors import check_picture, say, spoken
 from .options import Data, Force, Json, LabelOptions, Model, SourceColumn, echo_json, given
 
 
@@ -34,7 +34,8 @@ def evaluate(
     """Unbiased scores from weak labels, with their intervals; clean ones beside them where a true column is given."""
     if plot is not None:
         check_picture(plot, force)
-    result = tables.TableModel.load(model).evaluate(data, transition=transition, plot=plot, **given(labels))
+    with spoken():
+        result = tables.TableModel.load(model).evaluate(data, transition=transition, plot=plot, **given(labels))
     for doubt in result.doubts:
         say(f"warning: {doubt}", err=True)
     if result.overlap is not None:

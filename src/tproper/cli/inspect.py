@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .errors import check_new, say
+from .errors import check_new, say, spoken
 from .later import Later
 from .options import Force, Json, echo_json
 
@@ -44,7 +44,8 @@ def inspect(
     if plot is not None:
         plots.check_drawable(transition)
         check_new(plot, "--plot", force)
-    seen = certificates.inspect(transition, k, alpha, reconstruction)
+    with spoken():
+        seen = certificates.inspect(transition, k, alpha, reconstruction)
     if plot is not None:
         plots.draw_transition_losses(transition, reconstruction, plot, before)
     if as_json:

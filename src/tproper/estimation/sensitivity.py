@@ -37,6 +37,7 @@ from ..transitions import (
     Encoded,
     Reconstruction,
     Transition,
+    is_soft,
     read_transition,
     space_of,
 )
@@ -258,8 +259,10 @@ class _ScoreAt:
         return np.where(np.isfinite(s), s, 0.0)
 
     def by_label(self, M: int) -> FloatArray:
-        """S[y, z]: the sum over the examples with label y of what they score if their class is z."""
+        """S[y, z]: the sum over the examples with label y of what they score if their class is z; shares count as such."""
         y, K = self.labels.numpy(), self.num_classes
+        if is_soft(self.labels):
+            return np.asarray(y.T @ self.each, dtype=np.float64)
         if self.name == "accuracy":  # without a table of n x K
             pairs = y * K + checks.array(self.predictions, "predictions").astype(np.int64)
             return np.bincount(pairs, minlength=M * K).reshape(M, K).astype(np.float64)

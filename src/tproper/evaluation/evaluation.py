@@ -20,13 +20,15 @@ from .._core import FloatArray, Labels, NotReconstructibleError, checks
 from ..errors import InputError
 from ..estimation import Sensitivity, TransitionCheck, check_transition, feature_matrix, sensitivities
 from ..metrics import Calibration, Score, probabilities_of, read_labels, restrict, width_of
-from ..transitions import Encoded, Reconstruction, Transition, identity, read_transition
+from ..transitions import Encoded, Reconstruction, Transition, identity, is_soft, read_transition
 from .bounds import LIMITS, Bounds, bounds_without, reconstruction_of
 from .legend import Legend
 from .streamed import NAMES, UNSCORABLE, Coded, Scores, StreamedScores, scores_of
 
+UNTESTED = "Whether they did was not tested: the tests count labels, and these are shares of labels."
 CHECKED_ROWS = 20_000  # more rows would add nothing
 NOTES = 2  # in words: a weak model has one for each class
+NOTHING = "Nothing in these labels"  # how some notes begin by themselves
 ANNOTATOR = "the share of right answers of annotator "
 WITHOUT, CLEAN = "from weak labels alone", "from clean labels"
 
@@ -158,7 +160,7 @@ class Evaluation:
     def _verdict(self) -> list[str]:
         check = self.check
         if check is None:
-            return []
+            return [UNTESTED, *self._range()] if self.scores else []
         if not check.plausible:
             return [f"WARNING, of all scores above: {doubt}" for doubt in self.doubts]
         if check.anchored and check.model_fits:
@@ -172,7 +174,8 @@ class Evaluation:
             ]
         why = [note.rstrip(".") for note in check.notes] or ["there are too few of them to tell"]
         more = [f"({len(why) - NOTES} more such notes in .check.notes, and in --json)"] if len(why) > NOTES else []
-        return [f"Nothing in these labels confirms T: {why[0]}.", *why[1:NOTES], *more, *self._range()]
+        first = why[0] if why[0].startswith(NOTHING) else f"{NOTHING} confirms T: {why[0]}"
+        return [f"{first}.", *why[1:NOTES], *more, *self._range()]
 
     def _moves(self) -> tuple[str, dict[float, tuple[float, float]], str]:
         """What could be off, where accuracy lies then, and what matters most."""
@@ -215,10 +218,10 @@ class Evaluation:
 
     def trust(self) -> dict[str, Any] | None:
         """What speaks for and against the scores, as plain values."""
-        if self.check is None:
+        if self.check is None and not self.scores:
             return None
         return {
-            "check": self.check.to_dict(),
+            "check": None if self.check is None else self.check.to_dict(),
             "sensitivity": {name: s.to_dict() for name, s in self.sensitivity.items()},
             "bounds": {name: b.to_dict() for name, b in self.bounds.items()},
         }
@@ -361,8 +364,9 @@ class Evaluator:
             names = {"classes": self.names.classes or None, "annotators": self.names.annotators or None}
             read = Encoded(torch.as_tensor(labels))
             moved = sensitivities(read, p, T, R or "auto", **names)
-            check = check_transition(read, T, p, X=X, groups=rows)
-            if not check.plausible:
+            if not is_soft(read.labels):  # the tests count labels
+                check = check_transition(read, T, p, X=X, groups=rows)
+            if check is not None and not check.plausible:
                 bounds = bounds_without(T, labels, p, moved, rows)
         counts = {"all": self.labelled, "weak": self.labelled, "without_label": 0}
         counts |= {"clean": self._clean.rows} if self._clean.rows else {}
