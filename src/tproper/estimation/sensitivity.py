@@ -259,7 +259,7 @@ class _ScoreAt:
         return np.where(np.isfinite(s), s, 0.0)
 
     def by_label(self, M: int) -> FloatArray:
-        """S[y, z]: the sum over the examples with label y of what they score if their class is z; shares count as such."""
+        """S[y, z]: what the examples with label y score together if their class is z; shares count as such."""
         y, K = self.labels.numpy(), self.num_classes
         if is_soft(self.labels):
             return np.asarray(y.T @ self.each, dtype=np.float64)
