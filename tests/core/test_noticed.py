@@ -9,10 +9,13 @@ import types
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 import tproper as tp
 from tproper._core.finite import NonFiniteError, finite_rows
 from tproper.data.spelling import nearest
+from tproper.evaluation.streamed import StreamedScores
+from tproper.learn.modules import flag
 
 
 def draws(K: int = 4, n: int = 400, seed: int = 0, temperature: float = 0.4):
@@ -259,3 +262,52 @@ def test_an_end_is_near_if_its_probabilities_are():
     step[0] = 3 * linear.CLOSE  # each column is off by more than what is forgiven on average
     assert not problem.is_near(here, [SimpleNamespace(shares=shares + step)])
     assert problem.is_near(here, [SimpleNamespace(shares=shares + step / 6)])
+
+
+# Numbers that only some kinds of data reach.
+
+
+def test_the_interval_of_a_rate_is_that_of_its_beta():
+    z = np.random.default_rng(0).integers(0, 3, 300)
+    T = tp.estimate_transition(tp.partial_labels(3, 0.3).sample(z, seed=1), np.where(np.arange(300) < 150, z, -1))
+    low, high = T.p_interval(0.9)
+    assert (low, high) == pytest.approx(stats.beta(T.a, T.b).ppf([0.05, 0.95]), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [(0, False), (1, True), (np.bool_(False), False), (2, 2), ("auto", "auto"), (None, None)]
+)
+def test_switches_are_true_or_false_however_they_are_spelled(given, meant):
+    found = flag(given)
+    assert (found, type(found)) == (meant, type(meant))
+
+
+def test_scores_of_a_stream_have_the_limits_of_those_of_a_table():
+    q, _, labels = draws(n=300)
+    T = tp.symmetric_noise(4, 0.3)
+    stream = StreamedScores(T)
+    for rows in np.array_split(np.arange(300), 3):
+        stream.add(labels[rows], q[rows])
+    found, whole = stream.scores(), tp.evaluate(q, labels, T).scores
+    for name in ("accuracy", "log_loss", "brier"):
+        assert found[name].limits == whole[name].limits
+    assert found["calibration"].overconfidence.limits == whole["calibration"].overconfidence.limits == (-1.0, 1.0)
+
+
+def test_sets_by_a_t_that_is_known_well_are_those_of_a_known_t():
+    q, _, labels = draws(n=400)
+    T = tp.symmetric_noise(4, 0.3)
+    sure = tp.EstimatedTransition.from_dirichlet(1e9 * T.matrix())
+    vague = tp.EstimatedTransition.from_dirichlet(1e2 * T.matrix())
+    known = tp.conformal(q, labels, T).threshold
+    assert tp.conformal(q, labels, sure).threshold == pytest.approx(known, abs=1e-3)
+    assert tp.conformal(q, labels, vague).threshold <= known  # a lower one takes more classes in
+
+
+def test_three_answers_an_item_are_enough():
+    z = np.random.default_rng(0).integers(0, 3, 200)
+    answers = np.stack([tp.symmetric_noise(3, 0.2).sample(z, seed=i) for i in range(3)], axis=1)
+    assert "no item has answers from three" not in str(tp.estimate_annotators(answers).notes)
+    pairs = answers.copy()
+    pairs[np.arange(200), np.arange(200) % 3] = -1
+    assert "no item has answers from three" in str(tp.estimate_annotators(pairs).notes)
