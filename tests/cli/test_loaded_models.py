@@ -87,12 +87,19 @@ def test_what_is_not_in_a_frame_is_named(wine: Path) -> None:
     assert error.value.argument == "X"
     with pytest.raises(tp.InputError, match="more than once"):
         model.predict_proba(pd.concat([frame, frame[["hue"]]], axis=1))
-    for value, row in (("none", 3), (np.inf, 5), (np.nan, 0)):
+    for value, row in (("none", 3), (np.inf, 5)):
         spoiled = frame.astype({"hue": object})
         spoiled.loc[row, "hue"] = value
         with pytest.raises(tp.InputError, match=f"row {row + 1}") as error:
             model.predict_proba(spoiled)
         assert (error.value.column, error.value.row) == ("hue", row)
+    gap = frame.copy()
+    gap.loc[0, "hue"] = np.nan
+    filled = frame.copy()
+    filled.loc[0, "hue"] = frame["hue"].median()
+    with pytest.warns(tp.UnseenWarning, match="hue"):
+        p = model.predict_proba(gap)
+    np.testing.assert_allclose(p, model.predict_proba(filled), rtol=1e-12)
 
 
 def test_saved_again_it_answers_the_same(wine: Path, tmp_path: Path, run: Run) -> None:

@@ -20,7 +20,7 @@ from .._core import FloatArray, Labels, NotReconstructibleError, Split, checks, 
 from ..errors import InputError
 from ..metrics import Z95, Score, posteriors_of_labels, read_labels, weak_calibration, weights_of
 from ..solvers import centred, cross_fit, forward_risk, matching_scale, row_risks
-from ..transitions import Encoded, Transition, TransitionLike, columns_in_order, make_transition
+from ..transitions import Encoded, Reconstruction, Transition, TransitionLike, columns_in_order, make_transition
 from .defaults import row_count
 from .gain import gain_of, no_gain
 from .scaling import (
@@ -430,8 +430,13 @@ def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[st
     final = maps.fit(choice)
     before, after, kept = maps.outside["identity"], maps.outside[choice], maps.risks[choice]
     drawn = 0.0
+    R: Reconstruction | None
+    try:
+        R = T.reconstruction()
+    except NotReconstructibleError:
+        R = None  # nothing tells how good the model is
     if method == "auto":
-        drawn, shares, others = draw_to_shares(after, y, T, w, maps.splits, maps.groups)
+        drawn, shares, others = draw_to_shares(after, y, T, w, maps.splits, R, maps.groups)
         if drawn > 0:
             of_model = (1 - drawn) * centred(after)
             kept = row_risks(T, y, of_model + drawn * others)
@@ -450,7 +455,9 @@ def _chosen(method: str, maps: _Maps, kind: Inputs, floor: float, notes: list[st
         notes.append("no map lowers the weak risk clearly: none was taken")
     if gain.value + Z95 * gain.stderr < 0:
         notes.append(f"{choice} scaling was asked for, although it raises the weak risk on labels it was not fitted to")
-    reliability = _reliability(y, before, after, T, w, notes, maps.groups)
+    if R is None:
+        notes.append("no calibration error: the transition has no reconstruction")
+    reliability = {} if R is None else _reliability(y, before, after, T, R, w, maps.groups)
     return Calibrator(
         choice, final, kind, floor, gain, _compared(maps.risks, w, maps.groups), reliability, notes, drawn
     )
@@ -481,21 +488,17 @@ def _reliability(
     before: FloatArray,
     after: FloatArray,
     T: Transition,
+    R: Reconstruction,
     w: FloatArray,
-    notes: list[str],
     groups: NDArray[np.int64] | None,
 ) -> dict[str, Any]:
     """Calibration of the cross-validated probabilities before and after, from weak labels."""
     out: dict[str, Any] = {}
     weight = None if (w == w[0]).all() else w
-    try:
-        R = T.reconstruction()
-        for when, g in (("before", before), ("after", after)):
-            p = torch.softmax(torch.as_tensor(g), -1).numpy()
-            of_rows = weak_calibration(Encoded(y), p, T, reconstruction=R, sample_weight=weight, groups=groups)
-            out[when] = of_rows.to_dict()
-    except NotReconstructibleError:
-        notes.append("no calibration error: the transition has no reconstruction")
+    for when, g in (("before", before), ("after", after)):
+        p = torch.softmax(torch.as_tensor(g), -1).numpy()
+        of_rows = weak_calibration(Encoded(y), p, T, reconstruction=R, sample_weight=weight, groups=groups)
+        out[when] = of_rows.to_dict()
     return out
 
 

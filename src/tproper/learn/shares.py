@@ -34,10 +34,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._core import FloatArray, NotReconstructibleError, Split, as_tensors, mixture_shares
+from .._core import FloatArray, Split, as_tensors, mixture_shares
 from ..metrics import draws_of
 from ..solvers import cross_fit, row_risks
-from ..transitions import Transition, is_soft, pieces
+from ..transitions import Reconstruction, Transition, is_soft, pieces
 
 KEPT = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the calibrated scores
 CLEAR, LOWER, CAUTION = 2.5, 2.0, 1.645  # standard errors
@@ -79,19 +79,19 @@ def draw_to_shares(
     transition: Transition,
     weights: FloatArray,
     splits: Sequence[Split],
+    R: Reconstruction | None,
     groups: NDArray[np.int64] | None = None,
 ) -> tuple[float, FloatArray, FloatArray]:
     """How far to draw cross-validated scores (n, K) to the shares of the classes, these, and the logarithm of those
-    that each row's fold did not go into (n, K)."""
+    that each row's fold did not go into (n, K). Without an R nothing tells how good the model is."""
     kinds = Kinds(transition, labels)
     shares = kinds.shares(weights)
     n = len(scores)
     prior = np.tile(np.log(shares), (n, 1))
-    try:
-        R = transition.reconstruction()
-    except NotReconstructibleError:  # nothing tells how good the model is
+    if R is None:
         return 0.0, shares, prior
-    draws = None if transition.separate else draws_of(transition, R, None if is_soft(labels) else labels, weights)
+    of_rows = None if (weights == weights[0]).all() else weights
+    draws = None if transition.separate else draws_of(transition, R, None if is_soft(labels) else labels, of_rows)
     if draws is not None and draws.singular:  # nor does a T of which too little is known to invert it
         return 0.0, shares, prior
     targets = R.evidence(labels).dense(torch.float64).numpy()
