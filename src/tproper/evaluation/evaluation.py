@@ -387,13 +387,15 @@ class Evenly:
         self._kept: list[tuple[Any, ...]] = []  # (labels, p, X) of blocks; without X where there are no features
 
     def add(self, labels: Coded, p: FloatArray, X: Any = None) -> None:
-        """The next rows, of which every `stride`-th is kept."""
+        """The next rows, of which every `stride`-th is kept: a table that comes as a whole is not copied first."""
+        held, n = sum(len(block[0]) for block in self._kept), len(p)
+        while held + len(range(-self.rows % self.stride, n, self.stride)) > 2 * self.enough:
+            self._kept = [tuple(part[::2].copy() for part in self._joined())] if self._kept else []
+            self.stride, held = 2 * self.stride, (held + 1) // 2
         start = -self.rows % self.stride
-        self._kept.append(tuple(part[start :: self.stride] for part in (labels, p, X) if part is not None))
-        self.rows += len(p)
-        while sum(len(block[0]) for block in self._kept) > 2 * self.enough:
-            self._kept = [tuple(part[::2] for part in self._joined())]
-            self.stride *= 2
+        rows = [part[start :: self.stride] for part in (labels, p, X) if part is not None]
+        self._kept.append(tuple(rows if self.stride == 1 else (part.copy() for part in rows)))
+        self.rows += n
 
     def _joined(self) -> tuple[Any, ...]:
         parts = zip(*self._kept, strict=True)
