@@ -110,9 +110,18 @@ def drawn(route: str, lines: list[str]) -> str:
     return "".join(f"    {room:<{widths[0]}}{modules:<{widths[1]}}{words}\n" for room, modules, words in rows)
 
 
+def mutants() -> Any:
+    """The last draw of `make mutate`, judged."""
+    from facts import record
+
+    found = record("mutants.json")
+    return found | {"share": 100 * found["killed"] / (found["drawn"] - found["changing_nothing"])}
+
+
 #: What templates call by name.
 TABLES: dict[str, Callable[..., Any]] = {
-    "matrix": matrix, "promises": promises, "losses": losses, "routes": routes, "drawn": drawn
+    "matrix": matrix, "promises": promises, "losses": losses, "routes": routes, "drawn": drawn,
+    "mutants": mutants
 }  # fmt: skip
 #: Pages that a script of benchmarks/ writes as a whole.
 WHOLE: dict[str, str] = {

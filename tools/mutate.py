@@ -74,6 +74,11 @@ def faults(node: ast.AST) -> Iterator[ast.AST]:
         yield ast.Name(NAMES[node.id], node.ctx)
 
 
+def compiled(node: ast.AST) -> bool:
+    """Whether a function's source is compiled by Triton, which a probe would break."""
+    return isinstance(node, ast.FunctionDef) and any("jit" in ast.unparse(d) for d in node.decorator_list)
+
+
 class Places(ast.NodeVisitor):
     """(statement, node) of everything in a function that can be made faulty; annotations and messages are left out."""
 
@@ -181,7 +186,7 @@ def reached(mutants: list[dict], tests: list[str], jobs: int, tree_path: Path) -
     hits.unlink(missing_ok=True)
     (tree_path / "src" / "tproper" / "_mutation_probe.py").write_text(PROBE)
     by_file: dict[str, list[dict]] = {}
-    for mutant in mutants:
+    for mutant in (m for m in mutants if not in_kernel(m)):
         by_file.setdefault(mutant["file"], []).append(mutant)
     for file, group in by_file.items():
         text = (ROOT / file).read_text()
@@ -224,7 +229,19 @@ def reached(mutants: list[dict], tests: list[str], jobs: int, tree_path: Path) -
             out.setdefault(int(number), []).append(test)
     for file in by_file:
         shutil.copy(ROOT / file, tree_path / file)
+    files = {test.partition("::")[0] for test in passed}
+    for mutant in filter(in_kernel, mutants):  # the tests of files that name its module, or Triton's interpreter
+        words = (Path(mutant["file"]).stem, "interpret")
+        named = {f for f in files if any(word in (tree_path / f).read_text() for word in words)}
+        out[mutant["number"]] = [test for test in passed if test.partition("::")[0] in named]
     return {n: chosen(sorted(set(tests), key=lambda t: seconds.get(t, 0.0)), seconds) for n, tests in out.items()}
+
+
+def in_kernel(mutant: dict) -> bool:
+    """Whether a place lies in a function that Triton compiles."""
+    tree = ast.parse((ROOT / mutant["file"]).read_text())
+    place = list(ast.walk(tree))[mutant["node"]]
+    return any(place in ast.walk(node) for node in ast.walk(tree) if compiled(node))
 
 
 def chosen(tests: list[str], seconds: dict[str, float]) -> list[str]:

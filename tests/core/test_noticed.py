@@ -14,6 +14,7 @@ from scipy import stats
 import tproper as tp
 from tproper._core.finite import NonFiniteError, finite_rows
 from tproper.data.spelling import nearest
+from tproper.evaluation.bounds import candidate_bounds
 from tproper.evaluation.streamed import StreamedScores
 from tproper.learn.modules import flag
 
@@ -311,3 +312,55 @@ def test_three_answers_an_item_are_enough():
     pairs = answers.copy()
     pairs[np.arange(200), np.arange(200) % 3] = -1
     assert "no item has answers from three" in str(tp.estimate_annotators(pairs).notes)
+
+
+def test_sets_that_name_nearly_every_class_hardly_tell_classes_apart():
+    z = np.random.default_rng(0).integers(0, 5, 300)
+    for p, told in ((0.97, True), (0.3, False)):
+        T = tp.partial_labels(5, p)
+        notes = " ".join(tp.check_transition(T.sample(z, seed=1), T).notes)
+        assert ("hardly tells apart any two of the 5 classes" in notes) is told
+
+
+def test_losses_of_sets_lie_between_their_best_and_worst_candidate():
+    rng = np.random.default_rng(0)
+    q, masks = rng.dirichlet(np.ones(4), 200), rng.random((200, 4)) < 0.5
+    masks[np.arange(200), rng.integers(0, 4, 200)] = True
+    for name, each in {"log_loss": -np.log(q), "brier": (q**2).sum(axis=1, keepdims=True) - 2 * q + 1}.items():
+        ends = np.where(masks, each, np.inf).min(axis=1), np.where(masks, each, -np.inf).max(axis=1)
+        (low, a), (high, b) = ((x.mean(), 1.96 * x.std(ddof=1) / math.sqrt(200)) for x in ends)
+        found = candidate_bounds(masks, q)[name]
+        assert (found.low, found.high) == pytest.approx((max(low - a, 0.0), high + b), rel=1e-3)
+
+
+def test_soft_labels_of_scores_of_more_dimensions():
+    v = torch.as_tensor(np.random.default_rng(0).normal(size=(2, 5, 3)))
+    shares = np.random.default_rng(1).dirichlet(np.ones(3), (2, 5))
+    for loss in (
+        tp.ForwardLoss(tp.symmetric_noise(3, 0.2), reduction="none"),
+        tp.BackwardLoss(tp.identity(3), reduction="none"),
+    ):
+        flat = loss(v.reshape(10, 3), tp.SoftLabels(shares.reshape(10, 3)))
+        torch.testing.assert_close(loss(v, tp.SoftLabels(shares)), flat.reshape(2, 5))
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("e", [0.0, 0.2, 1.0])
+def test_which_noisy_sets_name_their_class(K, p, e):
+    if p == 0 and e == 1:
+        return  # every set would be empty
+    T = tp.noisy_partial_labels(K, p, e)
+    assert T.diagnose().disjoint_supports == bool(((T.matrix() > 0).sum(axis=1) <= 1).all())
+
+
+def test_one_annotators_shares_may_have_an_axis_of_their_own():
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 3, 200)
+    votes = {"a": tp.symmetric_noise(3, 0.2).sample(z, 1), "b": tp.symmetric_noise(3, 0.3).sample(z, 2)}
+    shares = 0.7 * np.eye(3)[tp.symmetric_noise(3, 0.2).sample(z, 3)] + 0.1
+    flat, deep = (
+        tp.estimate_annotators(votes | {"model": tp.SoftLabels(s)}, num_classes=3).posteriors
+        for s in (shares, shares[:, None])
+    )
+    np.testing.assert_allclose(flat, deep)

@@ -129,6 +129,12 @@ def scores_by_estimates() -> Cases:
             "T": lambda y, T: of_T(T),
         }  # fmt: skip
         out |= {f"{name}: {what}": lambda call=call, y=y, T=T: call(y, T) for what, call in calls.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        many = crowd_of(z, 3, 34, 0.85, seed=37)
+        large = tp.estimate_annotators(many, random_state=0).transition
+    out["large crowd: accuracy"] = lambda: tp.weak_accuracy(many, guess, large)
+    out["large crowd: log loss"] = lambda: tp.weak_log_loss(many, q, large, sample_weight=np.arange(300) % 4 + 0.5)
     return out
 
 

@@ -99,7 +99,8 @@ class NoisySetTransition(SetTransition):
             rank=rank,
             smallest_singular_value=smallest,
             condition_number=max(largest, smallest) / smallest if rank == K else math.inf,
-            disjoint_supports=(self.e == 0 and self.p == 0) or (K == 2 and self.e == 1 and self.p == 0),
+            # a set is the class alone; or all others, as the only other one of two is
+            disjoint_supports=self.p == 0 or (self.e == 1 and (K == 2 or self.p == 1)),
             ambiguity_degree=self.p if self.e == 0 else None,
             _kernel=lambda: even_kernel(K, rank),
         )
