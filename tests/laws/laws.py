@@ -161,7 +161,8 @@ def descent_respects_bounds(loss: torch.nn.Module) -> None:
             out = loss(x, labels[endless])
             values.append(out.detach())
             x = (x - 30 * torch.autograd.grad(out.sum(), x)[0]).detach().requires_grad_()
-        first, second = values[0] - values[50], values[50] - values[99]
+        least = torch.stack(values).cummin(0).values  # beside a kink a step overshoots: every other value is higher
+        first, second = least[0] - least[50], least[50] - least[99]
         assert (second > 0.5 * first).all()  # no slower than before
         assert (second > 1).all()
 
