@@ -89,10 +89,10 @@ def draws_of(
     `labels` say who answered, where there are annotators; without them all are taken to have. Scores of the same labels
     by one and the same `reconstruction` get the same draws, which are made once.
     """
-    how = _how(transition, reconstruction, labels, weights)
-    if how is None:
+    if not transition.estimated:
         return None
-    make, given = how[0], _digest(*how[1:])
+    make, *on = _how(transition, reconstruction, labels, weights)
+    given = _digest(*on)
     last = _LAST.get(reconstruction)
     if last is None or last.transition() is not transition or last.given != given:
         last = _LAST[reconstruction] = _Last(ref(transition), given, make())
@@ -101,10 +101,8 @@ def draws_of(
 
 def _how(
     transition: Transition, reconstruction: Reconstruction, labels: Tensor | None, weights: FloatArray | None
-) -> tuple[Callable[[], TransitionDraws], *tuple[np.ndarray | None, ...]] | None:
-    """How draws are made, and what they depend on besides T and R; None where T is known."""
-    if not transition.estimated:
-        return None
+) -> tuple[Callable[[], TransitionDraws], *tuple[np.ndarray | None, ...]]:
+    """How draws are made, and what they depend on besides T and R."""
     if transition.separate and labels is not None and bool(((labels >= 0).sum(1) > 1).any()):
         mixture = _together(transition)
         if mixture is not None:
