@@ -913,9 +913,7 @@ def pictured() -> Cases:
         ],
         "map of others": lambda: said(lambda: plots.compute_transition_map(wide, ["a"])),
         "surface": lambda: [(s := plots.compute_simplex_loss(forward, 1, 5)).points, s.values, Word(s.label)],
-        "surface, BC": lambda: (
-            plots.compute_simplex_loss(tp.BackwardLoss(tp.complementary(3)), 0, 4, 0.01).values
-        ),
+        "surface, BC": lambda: plots.compute_simplex_loss(tp.BackwardLoss(tp.complementary(3)), 0, 4, 0.01).values,
         "surface of four": lambda: said(lambda: plots.compute_simplex_loss(tp.ForwardLoss(tp.complementary(4)), 0)),
         "loss of sets": lambda: plots.loss_at(tp.ForwardLoss(tp.partial_labels(3, 0.2)), [True, True, False], p[:4]),
         "colours": lambda: [words(plots.COLOURS), words(plots.NAMES), words(plots.PAGE_COLOURS)],
