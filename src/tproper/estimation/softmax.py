@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, limited_deviations
 from ..errors import InputError
 from ..solvers import evidence_loss
-from ..transitions import Dense, ScaledRows
+from ..transitions import Dense, DenseRows
 
 AXES = 100  # principal axes kept of wider features
 L2 = 1e-2  # of the folds' models, for clean labels
@@ -125,13 +125,11 @@ class Design:
         return LinearSoftmax(coef, 0.5 * W[:, -1] - coef @ self.mean)
 
 
-def likelihoods_of(t: FloatArray) -> ScaledRows:
+def likelihoods_of(t: FloatArray) -> DenseRows:
     """Likelihoods (K, n) of the classes of each row, up to a factor of the row; of a row that no class can have given,
     the same for all."""
     top = t.max(axis=0)
-    scaled = t / np.where(top > 0, top, 1.0)
-    scaled += 1e-290
-    return ScaledRows(torch.as_tensor(scaled).T, torch.zeros(t.shape[1], 1, dtype=torch.float64))
+    return DenseRows(torch.as_tensor((t / np.where(top > 0, top, 1.0) + 1e-290).T).log())
 
 
 def leading_axes(X: Any, k: int, more: int = 10, rounds: int = 4) -> FloatArray:

@@ -22,21 +22,7 @@ from .catalogue import ALIASES, BY_NAME, KINDS, Kind
 from .dense import per_example_targets
 from .diagnosis import Diagnosis
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
-from .evidence import (
-    Dense,
-    DenseRows,
-    Kinds,
-    Needs,
-    Pattern,
-    Rows,
-    ScaledRows,
-    Spike,
-    Step,
-    Targets,
-    Weighted,
-    listed,
-    smallest,
-)
+from .evidence import Dense, DenseRows, Kinds, Needs, Pattern, Rows, Spike, Step, Targets, Weighted, listed, smallest
 from .families import (
     BagTransition,
     binary_noise,
@@ -140,7 +126,6 @@ __all__ = [
     "QuestionTransition",
     "Reconstruction",
     "Rows",
-    "ScaledRows",
     "SetReconstruction",
     "Shrunk",
     "SoftLabels",

@@ -403,10 +403,6 @@ class ScaledRows(Rows):
     def __getitem__(self, rows: slice) -> ScaledRows:
         return type(self)(self.t[rows], self.top[rows])
 
-    def prepared(self, dtype: torch.dtype, class_major: bool = False) -> ScaledRows:
-        """As they are."""
-        return type(self)(laid_out(self.t, class_major), self.top)
-
     def _numbers(self) -> Tensor:
         return self.t
 
