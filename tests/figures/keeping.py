@@ -81,7 +81,7 @@ PROCESSORS = (
 
 
 def alike(found: float | str, kept: float | str | None) -> bool:
-    """Whether a number is the one that is kept; None is one that rounding decides, such as which of two ties is told."""
+    """Whether a number is the one that is kept; None is one that rounding decides, such as which of two ties."""
     if kept is None or found == kept:
         return True
     if isinstance(found, str) or isinstance(kept, str):

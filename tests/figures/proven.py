@@ -21,7 +21,7 @@ Cases = dict[str, Callable[[], Any]]
 def told(found: tp.Certificate) -> list[Any]:
     """Everything that a certificate holds, its notes by their number."""
     flags = [found.reconstructible, found.proper, found.strictly_proper, found.lower_bounded, found.searched]
-    more = [[value for value in (found.counterexample or {}).values()], len(found.notes), *found.notes]
+    more = [list((found.counterexample or {}).values()), len(found.notes), *found.notes]
     witness = None if found.witness is None else [found.witness.direction, found.witness.slope, str(found.witness)]
     return [*flags, Word(found.evidence), found.bounds, [b for _, b in found.groups], witness, *more, str(found)]
 
@@ -190,7 +190,14 @@ def edges() -> Cases:
     """Squeezed potentials where scores and conjugates leave what floats hold, and rows of one batch differ."""
     lse, two = tp.LogSumExp(), tp.Tsallis(2.0)
     rows = torch.tensor(
-        [[0.2, 0.3, 0.5], [1.7, -0.4, -0.3], [30.0, -14.0, -15.0], [1.0, 0.0, 0.0], [0.4, 0.4, 0.2], [2e4, -1e4, 1 - 1e4]],
+        [
+            [0.2, 0.3, 0.5],
+            [1.7, -0.4, -0.3],
+            [30.0, -14.0, -15.0],
+            [1.0, 0.0, 0.0],
+            [0.4, 0.4, 0.2],
+            [2e4, -1e4, 1 - 1e4],
+        ],
         dtype=torch.float64,
     )
     inside = rows[[0, 3, 4]]
@@ -234,14 +241,13 @@ def parts() -> Cases:
         d = tp.decompose(table, T, **more)
         return [d.scores, d.potential, d.delta, d.residual < 1e-12, d.violation, str(d), Word(d.reconstruction.method)]
 
+    some = ("affine, symmetric", "max, complementary", "pairs")
     return {
         "decomposed": lambda: split(forward, points=q),
         "decomposed, no points": lambda: split(forward),
         "decomposed, wrong": lambda: split(wrong, points=q, reconstruction="tightest"),
         "least k": lambda: [tp.critical_k(name) for name in ("complementary:4", "partial:5,0.3", "pair:3,0.3")],
-        "side by side": lambda: tp.comparison(
-            {n: tp.certify(m()) for n, m in losses().items() if n in ("affine, symmetric", "max, complementary", "pairs")}
-        ),
+        "side by side": lambda: tp.comparison({n: tp.certify(m()) for n, m in losses().items() if n in some}),
     }
 
 
