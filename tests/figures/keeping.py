@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import subprocess
-import sys
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
@@ -72,14 +69,6 @@ def rounded(values: list[float | str]) -> list[float | str]:
     return [v if isinstance(v, str) else float(f"{v:.{DIGITS}g}") if math.isfinite(v) else str(v) for v in values]
 
 
-# Other processors add in another order. These settings make this one add as they do.
-PROCESSORS = (
-    {"ATEN_CPU_CAPABILITY": "default", "OPENBLAS_CORETYPE": "Nehalem", "NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3 AVX512F"},
-    {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
-    {"ATEN_CPU_CAPABILITY": "default", "OPENBLAS_CORETYPE": "Sandybridge", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
-)
-
-
 def alike(found: float | str, kept: float | str | None) -> bool:
     """Whether a number is the one that is kept; None is one that rounding decides, such as which of two ties."""
     if kept is None or found == kept:
@@ -128,30 +117,18 @@ class Kept:
         lines = [f"{json.dumps(name)}: {json.dumps(values)}" for name, values in sorted(figures.items())]
         self.file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
-    def main(self, module: str, arguments: list[str]) -> None:
-        """What ``python -m`` of the file of cases does.
-
-        Without an argument it keeps what is computed now. With ``--processors`` it computes them as other processors
-        would, and leaves out what then differs; a case of another length, or of another word, is told of instead.
-        """
-        if arguments == ["--print"]:
-            print(json.dumps(self.computed()))
-        elif arguments == ["--processors"]:
-            kept = {name: list(values) for name, values in self.figures.items()}
-            for settings in PROCESSORS:
-                run = [sys.executable, "-m", module, "--print"]
-                done = subprocess.run(run, env=os.environ | settings, check=True, capture_output=True, text=True)
-                for name, found in json.loads(done.stdout.splitlines()[-1]).items():
-                    if len(found) != len(kept[name]):
-                        print(f"{name}: {len(found)} numbers for {len(kept[name])}")
-                        continue
-                    for i, value in enumerate(found):
-                        if not alike(value, kept[name][i]):
-                            print(f"{name}: number {i}, {kept[name][i]} here, {value} there")
-                            kept[name][i] = None
-            self.keep(kept)
-        else:
-            self.write()
+    def settle(self, elsewhere: Mapping[str, list[float | str]]) -> None:
+        """Leave out what another processor computes otherwise; a case of another length is told of instead."""
+        kept = {name: list(values) for name, values in self.figures.items()}
+        for name, found in elsewhere.items():
+            if len(found) != len(kept[name]):
+                print(f"{name}: {len(found)} numbers for {len(kept[name])}")
+                continue
+            for i, value in enumerate(found):
+                if not alike(value, kept[name][i]):
+                    print(f"{name}: number {i}, {kept[name][i]} here, {value} there")
+                    kept[name][i] = None
+        self.keep(kept)
 
 
 def shapes(figure: Any) -> list[Any]:
