@@ -102,7 +102,7 @@ def read_sample(
     """The examples that count: the one place in which what a score is given is read and checked."""
     T = read_transition(transition, num_classes)
     read = labels if isinstance(labels, ReadLabels) else read_labels(T, labels)
-    y, rows = read.labels, len(read)
+    y, rows = read.labels, len(read.labels)
     w, codes = weights_of(sample_weight, rows), group_codes(groups, rows)
     R = T.reconstruction(reconstruction, prior)
     silent = soft_silent(R, y) if is_soft(y) else R.silent(y)

@@ -101,10 +101,6 @@ class Reweigher:
             total += float(torch.as_tensor(a[i.numpy()] ** 2) @ (P[i] * off**2).sum(1))
         return total
 
-    def least_scatter(self) -> FloatArray | None:
-        """``min_z Var(r_y[c] | z)`` (K,): by how much labels scatter "is it c?", whatever the classes; dense T only."""
-        return None if self.soft else self.reconstruction.least_scatter()  # shares scatter less
-
     def scatter(self, values: Values, posterior: Values, labels: Tensor, a: FloatArray) -> float:
         """``sum_i a_i^2 E g_i^2``, with class probabilities `posterior`: how labels scatter a mean, whatever was drawn.
 

@@ -130,7 +130,8 @@ def _by_rules(
 def _unbiased_accuracy(sample: Sample, predictions: ArrayLike | Tensor) -> Score:
     """The mean of ``r_i[prediction_i]``."""
     predicted = sample.predictions(predictions)
-    hit, least = one_hot(predicted, sample.K), sample.weigher.least_scatter()
+    hit, weigher = one_hot(predicted, sample.K), sample.weigher
+    least = None if weigher.soft else weigher.reconstruction.least_scatter()  # shares scatter less
     beside = None if least is None else Beside(scatter=least[predicted.numpy()])
     result = sample.estimate(hit, halfway(hit), student=False, few_decide=True, beside=beside)
     return sample.score("accuracy", result, (0.0, 1.0), 1.0 / sample.K, predicted)
