@@ -99,16 +99,23 @@ class Kept:
 
 
 def shapes(figure: Any) -> list[Any]:
-    """What a figure draws: lines, points, bars, images, limits, scales and names."""
-    out: list[Any] = []
+    """What a figure draws: lines, points, bars, images, limits, scales, names, sizes and colours."""
+    from matplotlib.colors import to_hex
+
+    probes = [[0.5, 0.5], [3.0, 7.0], [20.0, -30.0]]
+    out: list[Any] = [*figure.get_size_inches(), len(figure.axes)]
     for axes in figure.axes:
-        out += [line.get_xydata() for line in axes.lines]
-        out += [c.get_segments() if hasattr(c, "get_segments") else c.get_offsets() for c in axes.collections][:20]
-        out += [c.get_sizes() for c in axes.collections if hasattr(c, "get_sizes")][:20]
+        for line in axes.lines:
+            style = (line.get_linestyle(), line.get_marker(), to_hex(line.get_color()))
+            out += [line.get_xydata(), line.get_linewidth(), line.get_markersize(), *map(Word, map(str, style))]
+        for drawn in axes.collections[:20]:
+            out.append(drawn.get_segments() if hasattr(drawn, "get_segments") else drawn.get_offsets())
+            out += [drawn.get_sizes() if hasattr(drawn, "get_sizes") else [], drawn.get_linewidths()]
         out += [[*patch.get_extents().bounds] for patch in axes.patches]
         out += [np.array(image.get_array(), dtype=float)[::7, ::7] for image in axes.images]
-        out += [*axes.get_xlim(), *axes.get_ylim(), Word(axes.get_xscale()), Word(axes.get_xlabel())]
-        out += [Word(axes.get_title()), [Word(t.get_text()) for t in axes.texts]]
+        out += [*axes.get_xlim(), *axes.get_ylim(), axes.transScale.transform(probes)]
+        texts = [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts, *axes.get_xticklabels()[:3]]
         legend = axes.get_legend()
-        out += [Word(t.get_text()) for t in legend.get_texts()] if legend else []
+        for text in (*texts, *(legend.get_texts() if legend else [])):
+            out += [Word(text.get_text()), text.get_fontsize(), text.get_rotation(), Word(to_hex(text.get_color()))]
     return out
