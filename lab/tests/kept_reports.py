@@ -18,7 +18,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from blobs import blobs
-from tests.figures.keeping import Word, numbers, shapes
+from tests.figures.keeping import Word, numbers, shapes, without_folder
 
 import tproper as tp
 from tproper.transitions import AnnotatorTransition
@@ -509,7 +509,7 @@ def files() -> Cases:
         try:
             return [call()]
         except tp.InputError as error:
-            return [type(error).__name__, str(error).replace(tempfile.gettempdir(), "")]
+            return [type(error).__name__, without_folder(str(error))]
 
     def planes(label: int, seed: int) -> bytes:
         return bytes([label]) + np.random.default_rng(seed).integers(0, 256, 3072, dtype=np.uint8).tobytes()

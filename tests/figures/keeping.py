@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import subprocess
+import tempfile
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
@@ -19,6 +22,12 @@ import tproper as tp
 
 DATED = re.compile(r"\d{4}-\d\d-\d\d|tproper \d[\w.]*")  # of the day and of the release
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+# Other processors add in another order. These settings make this one add as they do.
+PROCESSORS = (
+    {"ATEN_CPU_CAPABILITY": "default", "OPENBLAS_CORETYPE": "Nehalem", "NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3 AVX512F"},
+    {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
+    {"ATEN_CPU_CAPABILITY": "default", "OPENBLAS_CORETYPE": "Sandybridge", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
+)
 DIGITS, NEAR, ZERO = 9, 2e-3, 1e-6  # kept; relative, since other versions of BLAS end searches elsewhere; absolute
 
 
@@ -51,6 +60,11 @@ def numbers(found: Any) -> list[float | str]:
     if isinstance(found, tp.Score):
         return numbers([found.value, found.stderr, *found.interval, str(found)])
     return numbers(str(found))
+
+
+def without_folder(text: str) -> str:
+    """A message without the name of a temporary folder, which is another one each time."""
+    return re.sub(re.escape(tempfile.gettempdir()) + r"/[^/\s'\"]*", "", text)
 
 
 def computed(call: Callable[[], Any]) -> list[float | str]:
@@ -129,6 +143,22 @@ class Kept:
                     print(f"{name}: number {i}, {kept[name][i]} here, {value} there")
                     kept[name][i] = None
         self.keep(kept)
+
+
+def main(kept: Mapping[str, Kept], again: list[str], arguments: list[str]) -> None:
+    """Keep what is computed now, or leave out what other processors compute otherwise; `again` is this command."""
+    chosen = [one for file, one in kept.items() if file in arguments or not set(arguments) & set(kept)]
+    if "--print" in arguments:
+        print(json.dumps([one.computed() for one in chosen]))
+    elif "--processors" in arguments:
+        for settings in PROCESSORS:
+            command, env = [*again, "--print", *arguments], os.environ | settings
+            done = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True)
+            for one, found in zip(chosen, json.loads(done.stdout.splitlines()[-1]), strict=True):
+                one.settle(found)
+    else:
+        for one in chosen:
+            one.write()
 
 
 def shapes(figure: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from unittest import mock
 
 import numpy as np
 import torch
-from tests.figures.keeping import Word, shapes
+from tests.figures.keeping import Word, shapes, without_folder
 
 import tproper as tp
 from tproper import inputs, plots, transitions
@@ -59,7 +59,7 @@ def said(call: Callable[[], Any]) -> list[Any]:
         try:
             found = call()
         except tp.InputError as error:
-            found = [Word(f"refused: {error.argument}"), str(error).replace(tempfile.gettempdir(), "")]
+            found = [Word(f"refused: {error.argument}"), without_folder(str(error))]
     return [found, *[str(w.message) for w in caught if issubclass(w.category, UserWarning)]]
 
 
@@ -963,7 +963,7 @@ def streamed() -> Cases:
                 scored = model.evaluate(table, transition=str(path), **given)
                 return [model.predict_proba(frame[:4]), str(scored), words(model.schema.annotators)]
 
-            return [str(x).replace(folder, "") if isinstance(x, str) else x for x in said(found)]
+            return said(found)
 
     return {
         "plain": lambda: stream(epochs=2),
