@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from tests.figures.kinds import kinds
 from tests.figures.more import more
+from tests.figures.said import Word
 from tests.laws.registry import LOSSES, POTENTIALS, TRANSITIONS
 
 import tproper as tp
@@ -22,6 +24,8 @@ ROWS = 160
 def numbers(found: Any) -> list[float | str]:
     """The numbers of a result, in order; those that a text prints are taken from it, its words are left out."""
     if found is None or isinstance(found, (bool, np.bool_)):
+        return [str(found)]
+    if isinstance(found, Word):
         return [str(found)]
     if isinstance(found, str):
         return [float(n) for n in NUMBER.findall(DATED.sub("", found))]
@@ -274,7 +278,7 @@ def cases() -> dict[str, Callable[[], Any]]:
     rooms = {"estimates": estimates, "classifier": classifiers, "losses": losses, "table": tables, "plot": plots}
     for head, room in rooms.items():
         out |= {f"{head}: {what}": call for what, call in room().items()}
-    return out | more()
+    return out | more() | kinds()
 
 
 def computed(call: Callable[[], Any]) -> list[float | str]:

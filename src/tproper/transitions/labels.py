@@ -424,7 +424,7 @@ class Questions(Names):
             pairs = table.tolist()
         asked, answers = np.empty(len(pairs), dtype=object), np.empty(len(pairs), dtype=object)
         for i, pair in enumerate(pairs):
-            if not _is_none(pair) and len(pair) != 2:
+            if not _is_none(pair) and not (_is_pair(pair) and len(pair) == 2):
                 raise InputError(f"{argument}: expected pairs (class asked for, answer), got {pair!r} at row {i}")
             asked[i], answers[i] = (None, None) if _is_none(pair) else (item(pair[0]), item(pair[1]))
         missing = absent(asked) | absent(answers)
@@ -513,6 +513,10 @@ def _is_collection(label: Any) -> bool:
     return isinstance(label, (set, frozenset, list, tuple, np.ndarray)) or hasattr(label, "to_list")
 
 
+def _is_pair(label: Any) -> bool:
+    return _is_collection(label) and not isinstance(label, (set, frozenset))
+
+
 def _all_boolean(label: Any) -> bool:
     return len(label) > 0 and all(isinstance(z, (bool, np.bool_)) for z in label)
 
@@ -530,7 +534,7 @@ class Masks(LabelSpace):
         return self.transition.encode(masks), missing
 
     def _masks(self, y: Any, argument: str) -> tuple[BoolArray, BoolArray]:
-        given = _texts_as_lists(y)
+        given = _texts_as_lists(y, argument)
         K = self.transition.num_classes
         if not holds_collections(given) or all(_all_boolean(v) for v in given if not _is_none(v)):
             return self._from_table(given, argument)
@@ -574,17 +578,26 @@ class Masks(LabelSpace):
         return [frozenset(own[int(z)] for z in mask.nonzero()) for mask in self._tensor(encoded)]
 
 
-def _texts_as_lists(y: Any) -> Any:
-    """Sets written as text, as lists of names."""
-    if holds_collections(y) or isinstance(y, Tensor) or hasattr(y, "columns"):
+def _texts_as_lists(y: Any, argument: str) -> Any:
+    """Sets written as text, as lists of names; what is no set among them is refused."""
+    if isinstance(y, Tensor) or hasattr(y, "columns"):
         return y
-    array = checks.array(y, "y")
-    if array.ndim != 1 or array.dtype.kind not in "OUS" or not any(isinstance(v, str) for v in array):
-        return y
-    return [
-        None if _is_none(v) else [part.strip() for part in v.split(SET_SEPARATOR)] if isinstance(v, str) else v
-        for v in array.tolist()
-    ]
+    out = y
+    if not holds_collections(y):
+        array = checks.array(y, argument)
+        if array.ndim != 1 or array.dtype.kind not in "OUS" or not any(isinstance(v, str) for v in array):
+            return y
+        out = [
+            None if _is_none(v) else [part.strip() for part in v.split(SET_SEPARATOR)] if isinstance(v, str) else v
+            for v in array.tolist()
+        ]
+    for row, label in enumerate(out):
+        if not _is_none(label) and not _is_collection(label):
+            raise InputError(
+                f"{argument}: expected candidate sets, as lists of class names or as text such as a|b, got {label!r} at "
+                f"row {row}"
+            )
+    return out
 
 
 def columns_in_order(table: Any, space: LabelSpace, argument: str) -> Any:
@@ -625,7 +638,7 @@ class Pairs(LabelSpace):
         """Rows of the stacked T (n,)."""
         collections = holds_collections(y)
         table = None if collections else checks.array(y, argument)
-        if table is not None and (table.ndim == 1 or table.shape[1] == 1):
+        if table is not None and (table.ndim < 2 or table.shape[1] == 1):
             values = column(table, argument)
             missing = absent(values)
             numbers = {y: y for y in range(self.transition.num_weak_labels)}
@@ -640,7 +653,7 @@ class Pairs(LabelSpace):
             if _is_none(pair):
                 gaps[i] = True
                 continue
-            if len(pair) != 2 or not is_index(item(pair[0])) or not 0 <= item(pair[0]) < len(parts):
+            if not _is_pair(pair) or len(pair) != 2 or not is_index(item(pair[0])) or not 0 <= item(pair[0]) < len(parts):
                 raise InputError(
                     f"{argument}: expected (source, label) pairs with a source in [0, {len(parts)}), got {pair!r} at "
                     f"row {i}"
