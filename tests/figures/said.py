@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import warnings
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 import numpy as np
 import torch
+from tests.figures.keeping import NUMBER, Word
 
-NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 LONG = 60  # letters up to which a text is kept as it is
-
-
-class Word(str):
-    """A text that is kept as it is; of others the figures hold the numbers alone."""
 
 
 def plain(found: Any) -> Any:
