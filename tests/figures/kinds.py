@@ -57,7 +57,7 @@ def texts() -> Cases:
         def call(text: str = text) -> list[Any]:
             def told(K: int | None) -> list[Any]:
                 T = tp.parse_transition(text, K)
-                return [T.name, repr(T), T.label_kind, T.label_form, T.weak_labels[:9], T.matrix() if T.num_classes < 9 else 0]
+                return [T.name, repr(T), T.label_kind, T.label_form, *([T.weak_labels, T.matrix()] if T.num_classes < 9 else [])]
 
             return [said(told, K) for K in (None, 4)]
 

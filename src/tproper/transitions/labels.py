@@ -102,7 +102,7 @@ def _is_none(value: Any) -> bool:
 
 def holds_collections(y: Any) -> bool:
     """Whether labels are lists, sets, tuples or series themselves; a 2-d array does not count."""
-    if isinstance(checks.unmasked(y, "y"), (np.ndarray, Tensor)) and y.ndim > 1:
+    if isinstance(checks.unmasked(y, "y"), (np.ndarray, Tensor)) and y.ndim != 1:
         return False
     if hasattr(y, "columns") or isinstance(y, (str, bytes)):  # a data frame is 2-d
         return False
