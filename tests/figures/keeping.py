@@ -6,6 +6,7 @@ import json
 import math
 import re
 import warnings
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,13 +29,15 @@ class Word(str):
 
 
 def numbers(found: Any) -> list[float | str]:
-    """The numbers of a result, in order; those that a text prints are taken from it, its words are left out."""
+    """The numbers of a result, in order; of a text those that it prints, and a checksum of its words."""
     if found is None or isinstance(found, (bool, np.bool_)):
         return [str(found)]
     if isinstance(found, Word):
         return [str(found)]
     if isinstance(found, str):
-        return [float(n) for n in NUMBER.findall(DATED.sub("", found))]
+        text = DATED.sub("", found)
+        words = " ".join(NUMBER.sub("#", text).split())
+        return [*map(float, NUMBER.findall(text)), f"words {zlib.crc32(words.encode()):08x}"]
     if isinstance(found, (int, float, np.number)):
         return [float(found)]
     if isinstance(found, torch.Tensor):
@@ -51,13 +54,14 @@ def numbers(found: Any) -> list[float | str]:
 
 
 def computed(call: Callable[[], Any]) -> list[float | str]:
-    """The numbers of a case; of a refusal, the argument that it names."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    """The numbers of a case, and the kinds of our warnings; of a refusal, the argument that it names."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         try:
-            return numbers(call())
+            found = numbers(call())
         except tp.InputError as error:
-            return [f"refused: {error.argument}"]
+            found = [f"refused: {error.argument}"]
+    return found + [w.category.__name__ for w in caught if w.category.__module__.startswith("tproper")]
 
 
 def rounded(values: list[float | str]) -> list[float | str]:
