@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from tests.figures.said import each, said
-from tests.laws.registry import LOSSES, POTENTIALS, TRANSITIONS
+from tests.laws.registry import LOSSES, TRANSITIONS
 from torch import Tensor
 
 import tproper as tp
@@ -18,6 +18,16 @@ from tproper.transitions import transition_to_dict
 
 Cases = dict[str, Callable[[], Any]]
 UNEVEN = [[0.7, 0.1, 0.25], [0.1, 0.6, 0.15], [0.2, 0.3, 0.6]]
+SEARCHED = (
+    "forward by F",
+    "forward tsallis:0.5",
+    "forward tsallis:3",
+    "squeezed Brier",
+    "gLS 0.3, 1.5",
+)  # bounds take long
+UNLIKE = (
+    "symmetric", "biased complementary", "partial", "multi-complementary", "three annotators", "yes or no, with errors", "noisy partial", "two sources",
+)  # fmt: skip
 WEIGHTS = [0.5, 2.0, 0.0, 1.0, 3.0, 0.25, 1.5, 0.75]
 
 
@@ -64,8 +74,8 @@ def makers() -> dict[str, Callable[[Any], Any]]:
 def called() -> Cases:
     """Every loss of every kind of label: weights, other shapes and types, soft labels, solvers' way, bounds."""
     out: Cases = {}
-    for name, make_T in TRANSITIONS.items():
-        T = make_T()
+    for name in UNLIKE:
+        T = TRANSITIONS[name]()
         K = T.num_classes
         y = T.encode(T.sample(np.arange(8) % K, seed=7))
         v = scores(8, K)
@@ -75,21 +85,37 @@ def called() -> Cases:
             s = np.random.default_rng(1).dirichlet(np.full(T.num_weak_labels, 0.3), 8)
             shares = tp.SoftLabels(np.where(s < 0.02, 0, s) / np.where(s < 0.02, 0, s).sum(1, keepdims=True))
         for kind, make in makers().items():
+            if kind in SEARCHED[:3] and name != "symmetric":
+                continue
 
-            def call(make: Any = make, T: Any = T, y: Any = y, v: Any = v, w: Any = w, shares: Any = shares) -> list[Any]:
+            def call(
+                make: Any = make,
+                T: Any = T,
+                y: Any = y,
+                v: Any = v,
+                w: Any = w,
+                shares: Any = shares,
+                bounded: bool = kind not in (*SEARCHED, "between", "between, all"),
+            ) -> list[Any]:
                 loss = make(T)
                 mean, total = (tp.fuse(loss) for _ in range(2))
                 mean.reduction, total.reduction = "mean", "sum"
-                each_x, _ = loss.bind(y, w, class_major=True), None
                 wide = torch.stack([v, v.flip(0)], 1)
                 labels = torch.stack([y, y.flip(0)], 1)
                 out = [
                     sloped(loss, v, y), sloped(mean, v, y, w), sloped(total, v, y, w), sloped(mean, v, y),
                     loss(v.float(), y), loss(v.half(), y), loss(v.bfloat16(), y), loss(wide, labels), mean(wide, labels, torch.stack([w, w], 1)),
-                    loss.probabilities(v), loss.lower_bounds(), loss.bounds(), loss.bounds().of(y), loss.bounds().bounded, loss.extra_repr(),
+                    loss.probabilities(v), loss.extra_repr(), repr(loss),
                 ]  # fmt: skip
+                if bounded:
+                    out += [loss.lower_bounds(), (b := loss.bounds()), b.of(y), b.bounded]
                 if not isinstance(loss, rooms.BatchRiskLoss):
-                    out += [loss.bind(y)(v), each_x(v.T.contiguous().T), loss.bind(y, w, torch.float32)(v.float()), loss.per_example(v, y, w)]
+                    out += [
+                        loss.bind(y)(v),
+                        loss.bind(y, w, class_major=True)(v.T.contiguous().T),
+                        loss.bind(y, w, torch.float32)(v.float()),
+                        loss.per_example(v, y, w),
+                    ]
                 if shares is not None:
                     out += [said(loss, v, shares), said(mean, v, shares, w)]
                 return out
@@ -126,9 +152,20 @@ def given() -> Cases:
         def call(make: Any = make) -> list[Any]:
             loss = make(T, reduction="none")
             found = [said(sloped, loss, v, y, transitions=t) for t in others.values()]
-            found += [said(loss, v, y, w, own), said(loss, v, masks, transitions=own), said(loss, v, masks, transitions=own[0])]
-            found += [said(loss, v, soft, transitions=own), said(loss, v, soft, transitions=own[0]), said(make(T, validate=False), v, y, transitions=own)]
-            found += [said(loss, v[None], y[None], transitions=own[None]), said(loss, v, tp.SoftLabels([[0.5, 0.5]] * 8), transitions=own)]
+            found += [
+                said(loss, v, y, w, own),
+                said(loss, v, masks, transitions=own),
+                said(loss, v, masks, transitions=own[0]),
+            ]
+            found += [
+                said(loss, v, soft, transitions=own),
+                said(loss, v, soft, transitions=own[0]),
+                said(make(T, validate=False), v, y, transitions=own),
+            ]
+            found += [
+                said(loss, v[None], y[None], transitions=own[None]),
+                said(loss, v, tp.SoftLabels([[0.5, 0.5]] * 8), transitions=own),
+            ]
             return found
 
         def learned(make: Any = make) -> list[Any]:
@@ -152,9 +189,12 @@ def given() -> Cases:
             return [sloped(loss, v, some), sloped(loss, v, some, w), sloped(none, v, some), sloped(none, v, some, w), said(loss, v, torch.full((8,), -100)),
                     said(loss, v, soft), said(make(T), v, some), said(loss, v[:0], some[:0])]  # fmt: skip
 
-        out |= {f"{kind}, given": call, f"{kind}, learned": learned, f"{kind}, masked": masked, f"{kind}, left out": left_out}
-    large = scores(11000, 4, 5)
-    labels = torch.as_tensor(np.random.default_rng(6).integers(0, 4, 11000))
+        out |= {
+            f"{kind}, given": call,
+            f"{kind}, learned": learned,
+            f"{kind}, masked": masked,
+            f"{kind}, left out": left_out,
+        }
     for K, n in ((4, 11000), (70, 500)):
         big = scores(n, K, 5)
         names = torch.as_tensor(np.random.default_rng(6).integers(0, K, n))
@@ -164,10 +204,16 @@ def given() -> Cases:
             if kind == "weighted":
                 continue
 
-            def lots(make: Any = make, big: Tensor = big, names: Tensor = names, sets: Any = sets, share: Tensor = share) -> list[Any]:
+            def lots(
+                make: Any = make, big: Tensor = big, names: Tensor = names, sets: Any = sets, share: Tensor = share
+            ) -> list[Any]:
                 K = big.shape[1]
                 found: list[Any] = []
-                for t, lab in ((tp.symmetric_noise(K, 0.3), names), (tp.partial_labels(K, 0.4), torch.as_tensor(sets)), (tp.identity(K), names)):
+                for t, lab in (
+                    (tp.symmetric_noise(K, 0.3), names),
+                    (tp.partial_labels(K, 0.4), torch.as_tensor(sets)),
+                    (tp.identity(K), names),
+                ):
                     loss = make(t)
                     x = big.clone().requires_grad_()
                     value = loss(x, lab)
@@ -176,18 +222,43 @@ def given() -> Cases:
                     weighted = loss(x32, lab, share)
                     (g32,) = torch.autograd.grad(3 * weighted, x32)
                     rows, slopes = loss.bind(t.encode(lab), share.double())(big)
-                    found += [value, g[:: len(g) // 9], g.abs().sum(), weighted, g32[:: len(g) // 9], g32.abs().sum(), rows[::1000], rows.sum(), slopes.abs().sum()]
+                    found += [
+                        value,
+                        g[:: len(g) // 9],
+                        g.abs().sum(),
+                        weighted,
+                        g32[:: len(g) // 9],
+                        g32.abs().sum(),
+                        rows[::1000],
+                        rows.sum(),
+                        slopes.abs().sum(),
+                    ]
                 return found
 
             out[f"{kind}, {n} x {K}"] = lots
-    _ = large, labels
     return each(out)
 
 
 def by_name() -> Cases:
     """Losses and potentials by their names, as plain data, and what is refused."""
     T = tp.Transition(UNEVEN)
-    pot = ["logsumexp", "brier", "brier:simplex", "brier:x", "spherical", "spherical:simplex", "sparsemax", "max", "tsallis:1.5", "tsallis:x", "tsallis", "tsallis:1", "max:2", "none", 3]
+    pot = [
+        "logsumexp",
+        "brier",
+        "brier:simplex",
+        "brier:x",
+        "spherical",
+        "spherical:simplex",
+        "sparsemax",
+        "max",
+        "tsallis:1.5",
+        "tsallis:x",
+        "tsallis",
+        "tsallis:1",
+        "max:2",
+        "none",
+        3,
+    ]
     los: list[Any] = [
         "forward", "forward:brier", "forward:tsallis:1.5", "forward:tsallis:x", "forward:no", "backward", "gls", "ga", "nonnegative", "forward_backward",
         "forward_backward:0.25", "forward_backward:x", "forward_backward:2", "other", 3, lambda T: tp.ForwardLoss(T), lambda T: 3, tp.ForwardLoss(T), tp.ForwardLoss("symmetric:3,0.1"), torch.nn.ReLU(),
@@ -203,15 +274,30 @@ def by_name() -> Cases:
         v, y = scores(4, 3), torch.tensor([0, 1, 2, 1])
         return [type(found).__name__, repr(found), data, again(v, y) if isinstance(again, rooms.WeakLabelLoss) else 0]
 
-    out: Cases = {f"loss {i}": lambda loss=loss: [said(made, loss, some) for some in settings] for i, loss in enumerate(los)}
-    out |= {f"F {name}": lambda name=name: (F := rooms.make_potential(name)) and [F.name, F.domain, F.value(scores(3, 3))] for name in pot}
+    out: Cases = {
+        f"loss {i}": lambda loss=loss: [said(made, loss, some) for some in settings] for i, loss in enumerate(los)
+    }
+    out |= {
+        f"F {name}": lambda name=name: (F := rooms.make_potential(name)) and [F.name, F.domain, F.value(scores(3, 3))]
+        for name in pot
+    }
     kept: dict[str, Any] = {
         "weights": tp.BackwardLoss(T, tp.Tsallis(1.5).squeezed(0.3, 1.2), class_weights=[1, 2, 3], ignore_index=-1), "link": tp.ForwardLoss(T, link=tp.Spherical("simplex"), ignore_index=2),
         "score": tp.ForwardLoss(T, score="tsallis:2.5"), "a score of F": tp.ForwardLoss(T, score=tp.LogSumExp().squeezed(1, 2)), "F": tp.BackwardLoss(T, tp.ConvexPotential(lambda v: v.square().sum(-1), "affine")),
         "middle": tp.ForwardBackwardLoss(T, [[0.5, 0.5, 0.2], [0.5, 0.5, 0.8]]), "R": tp.BackwardLoss(tp.annotators([T, T]), reconstruction=tp.annotators([T, T]).reconstruction("min_variance", [0.2, 0.3, 0.5])),
         "GA": tp.GradientAscentLoss(T, ignore_index=-5), "F by domain": tp.BackwardLoss(T, tp.Brier("simplex")), "F once": tp.BackwardLoss(T, tp.Max()),
     }  # fmt: skip
-    out |= {f"kept {name}": lambda loss=loss: (d := rooms.loss_to_dict(loss)) and [d, repr(rooms.loss_from_dict(d, loss.transition)), rooms.loss_to_dict(rooms.loss_from_dict(d, loss.transition)) == d] for name, loss in kept.items()}
+    out |= {
+        f"kept {name}": lambda loss=loss: (
+            (d := rooms.loss_to_dict(loss))
+            and [
+                d,
+                repr(rooms.loss_from_dict(d, loss.transition)),
+                rooms.loss_to_dict(rooms.loss_from_dict(d, loss.transition)) == d,
+            ]
+        )
+        for name, loss in kept.items()
+    }
     wrong: list[dict[str, Any]] = [
         {"kind": "x"}, {}, {"kind": "backward", "reconstruction": "auto", "potential": {"name": "x"}, "class_weights": None}, {"kind": "forward", "score": "x"}, {"kind": "forward_backward", "middle": 2, "reconstruction": "auto"},
     ]  # fmt: skip
@@ -240,23 +326,61 @@ def by_name() -> Cases:
 
 def wrong_calls() -> Cases:
     """Scores, labels and weights that cannot be used."""
-    losses = {"noisy": tp.ForwardLoss(tp.Transition(UNEVEN)), "sets": tp.BackwardLoss("partial:3,0.3"), "fixed": tp.BackwardLoss("multi_complementary:3,1"), "pu": tp.ForwardLoss("pu:0.4"), "crowd": tp.ForwardLoss(tp.annotators([tp.Transition(UNEVEN)] * 2))}
+    losses = {
+        "noisy": tp.ForwardLoss(tp.Transition(UNEVEN)),
+        "sets": tp.BackwardLoss("partial:3,0.3"),
+        "fixed": tp.BackwardLoss("multi_complementary:3,1"),
+        "pu": tp.ForwardLoss("pu:0.4"),
+        "crowd": tp.ForwardLoss(tp.annotators([tp.Transition(UNEVEN)] * 2)),
+    }
     v = scores(4, 3)
     labels: list[Any] = [
         [0, 1, 2, 1], [0, 1, 2], [0, 1, 3, 1], [0, -1, 2, 1], [0.0, 1.0, 2.0, 1.0], [0.5, 1, 2, 1], ["a", "b", "c", "a"], [None, 1, 2, 1], [True, False, True, True], np.array([0, 1, 2, 1], dtype=np.uint8), torch.tensor([0, 1, 2, 1], dtype=torch.int32),
         torch.tensor([0.0, 1, 2, 1]), [[0, 1]] * 4, [[0, -1]] * 4, [[3, 0]] * 4, [[1, 0, 1]] * 4, [[True, True, False]] * 4, [[False, False, False]] * 4, [[1, 0, 2]] * 4, [[0.5, 0, 1]] * 4, [{0, 1}, {2}, {0}, {1}], [], 3, "abc", [0, 1, 1, 0],
         np.array([0, np.nan, 1, 1]), np.array([1 + 1j, 0, 0, 0]), [[True, False, False], [True, True, False], [False, False, True], [True, True, True]],
     ]  # fmt: skip
-    weights: list[Any] = [None, [1, 2, 3, 4], [1, 2, 3], [0, 0, 0, 0], [1, -1, 2, 3], [1, np.nan, 2, 3], [1, np.inf, 2, 3], "abcd", torch.ones(4), torch.ones(4, 1), torch.tensor([1, 2, 3, 4]), [[1, 2, 3, 4]], np.array([True, False, True, True])]
-    inputs: list[Any] = [v, v.numpy(), v.long(), v[:, :2], v[0], torch.zeros(0, 3), v.to(torch.complex64), "x", v[None], torch.full((4, 3), torch.nan), torch.full((4, 3), -torch.inf), torch.full((4, 3), torch.inf)]
+    weights: list[Any] = [
+        None,
+        [1, 2, 3, 4],
+        [1, 2, 3],
+        [0, 0, 0, 0],
+        [1, -1, 2, 3],
+        [1, np.nan, 2, 3],
+        [1, np.inf, 2, 3],
+        "abcd",
+        torch.ones(4),
+        torch.ones(4, 1),
+        torch.tensor([1, 2, 3, 4]),
+        [[1, 2, 3, 4]],
+        np.array([True, False, True, True]),
+    ]
+    inputs: list[Any] = [
+        v,
+        v.numpy(),
+        v.long(),
+        v[:, :2],
+        v[0],
+        torch.zeros(0, 3),
+        v.to(torch.complex64),
+        "x",
+        v[None],
+        torch.full((4, 3), torch.nan),
+        torch.full((4, 3), -torch.inf),
+        torch.full((4, 3), torch.inf),
+    ]
     out: Cases = {}
     for name, loss in losses.items():
         x = v[:, :2] if name == "pu" else v
         out[f"labels of {name}"] = lambda loss=loss, x=x: [said(loss, x, y) for y in labels]
         out[f"labels of {name}, unchecked"] = lambda loss=loss: [said(loss.transition.encode, y) for y in labels]
     out["weights"] = lambda: [said(losses["noisy"], v, [0, 1, 2, 1], w) for w in weights]
-    out["weights, some ignored"] = lambda: [said(tp.ForwardLoss("symmetric:3,0.2", ignore_index=1), v, [0, 1, 2, 1], w) for w in weights]
-    out["scores"] = lambda: [said(losses["noisy"], x, [0, 1, 2, 1]) for x in inputs] + [said(losses["noisy"].probabilities, x) for x in inputs]
+    out["weights, some ignored"] = lambda: [
+        said(tp.ForwardLoss("symmetric:3,0.2", ignore_index=1), v, [0, 1, 2, 1], w) for w in weights
+    ]
+    out["scores"] = lambda: (
+        [said(losses["noisy"], x, [0, 1, 2, 1]) for x in inputs]
+        + [said(losses["noisy"].probabilities, x) for x in inputs]
+    )
     out["states"] = states
     return each(out)
 
@@ -313,15 +437,24 @@ def joint() -> Cases:
         "kernels": lambda: [said(lambda *a: repr(tp.PairKernel(*a)), *a) for a in (
             ([np.eye(2), 1 - np.eye(2)],), ([np.eye(2), 1 - np.eye(2)], ["a"]), (np.eye(2),), ([np.eye(2), np.eye(2)],), ([-np.eye(2), 2 * np.ones((2, 2))],), ([[[np.inf, 1], [1, 1]]],), ([[[1.0]]],), (np.ones((0, 2, 2)),),
         )],
-        "nine classes": lambda: tp.pairs("similarity", K=9).symmetries(), "eight classes": lambda: len(tp.pairs("comparison", K=8).symmetries()), "nine, certified": lambda: str(tp.PairLoss(tp.pairs("similarity", K=9)).certify()),
+        "nine classes": lambda: tp.pairs("similarity", K=9).symmetries(), "nine, certified": lambda: str(tp.PairLoss(tp.pairs("similarity", K=9)).certify()),
         "prior": lambda: [said(tp.pair_prior, s) for s in (0.5, 0.58, 1.0, 0.49, 1.1)], "a loss of none": lambda: tp.PairLoss(3), "shapes": lambda: tp.PairLoss(tp.pairs("similarity", K=3))(v, u[:5], [0] * 6),
         "soft shapes": lambda: tp.PairLoss(tp.pairs("similarity", K=3))(v, u, tp.SoftLabels([[1, 0, 0]] * 6)), "far": lambda: sloped(lambda x: tp.PairLoss(tp.pairs("similarity", K=3), "none")(x, u * 300, [0, 1] * 3), v * 300),
     }  # fmt: skip
     rng = np.random.default_rng(8)
-    bag_sets = {"one": ([0] * 6, [[3, 2, 1]]), "three": ([0, 0, 1, 1, 1, 2], [[1, 1, 0], [0, 3, 0], [0, 0, 1]]), "mixed order": ([2, 0, 1, 0, 2, 1], [[1, 0, 1], [0, 2, 0], [1, 1, 0]]), "an empty bag": ([0, 0, 2, 2, 2, 2], [[1, 1, 0], [0, 0, 0], [2, 2, 0]])}
+    bag_sets = {
+        "one": ([0] * 6, [[3, 2, 1]]),
+        "three": ([0, 0, 1, 1, 1, 2], [[1, 1, 0], [0, 3, 0], [0, 0, 1]]),
+        "mixed order": ([2, 0, 1, 0, 2, 1], [[1, 0, 1], [0, 2, 0], [1, 1, 0]]),
+        "an empty bag": ([0, 0, 2, 2, 2, 2], [[1, 1, 0], [0, 0, 0], [2, 2, 0]]),
+    }
     for name, (bags, counts) in bag_sets.items():
         for kind in ("auto", "joint", "marginal"):
-            out[f"bags {name}, {kind}"] = lambda bags=bags, counts=counts, kind=kind: [sloped_once(tp.BagCountLoss(3, kind, r), v * s, bags, counts) for r in ("none", "mean", "sum") for s in (1.0, 200.0)]
+            out[f"bags {name}, {kind}"] = lambda bags=bags, counts=counts, kind=kind: [
+                sloped_once(tp.BagCountLoss(3, kind, r), v * s, bags, counts)
+                for r in ("none", "mean", "sum")
+                for s in (1.0, 200.0)
+            ]
     sizes = [1, 2, 7, 40, 130]
     many = np.repeat(np.arange(5), sizes)
     wide = {K: scores(sum(sizes), K, 9) for K in (2, 3, 4)}
@@ -330,7 +463,9 @@ def joint() -> Cases:
         far = np.zeros_like(c)
         far[np.arange(5), rng.integers(0, K, 5)] = sizes
         out[f"large bags, {K}"] = lambda K=K, c=c: sloped_once(tp.BagCountLoss(K, reduction="none"), wide[K], many, c)
-        out[f"large bags of one class, {K}"] = lambda K=K, far=far: [sloped_once(tp.BagCountLoss(K, reduction="none"), wide[K] * s, many, far) for s in (1.0, 30.0)]
+        out[f"large bags of one class, {K}"] = lambda K=K, far=far: [
+            sloped_once(tp.BagCountLoss(K, reduction="none"), wide[K] * s, many, far) for s in (1.0, 30.0)
+        ]
     positive: list[Any] = [[True, False, True], [1, 0, 0], [0.5, 0, 1], [True, False], [[True]], "ab"]
     two = scores(6, 2)
     out |= {
@@ -351,65 +486,12 @@ def sloped_once(loss: Any, v: Tensor, *arguments: Any) -> list[Any]:
     return [value, g[:: max(1, len(g) // 9)], g.abs().sum()]
 
 
-def of_potentials() -> Cases:
-    """Potentials: derivatives, targets outside of the simplex, squeezing of every strength, ties and zeros."""
-    rng = np.random.default_rng(12)
-    p = torch.as_tensor(rng.dirichlet(np.full(4, 0.8), 3))
-    tied = torch.tensor([[0.25] * 4, [0.4, 0.4, 0.1, 0.1], [1.0, 0, 0, 0], [0.5, 0.5, 0, 0], [0.7, 0.1, 0.1, 0.1]], dtype=torch.float64)
-    outside = torch.tensor([[1.5, -0.5, 0.3, -0.3], [2.0, -1.0, 0.0, 0.0], [0.6, 0.6, -0.1, -0.1], [5.0, -4.0, 1.0, -1.0], [0.9, 0.2, -0.05, -0.05]], dtype=torch.float64)
-    v = torch.as_tensor(rng.normal(size=(4, 4)) * [[0.1], [0.5], [1.0], [3.0]])
-    ties = torch.tensor([[1.0, 1.0, 0.0, -2.0], [0.0, 0, 0, 0], [0.3, -0.3, 0.3, -0.3]], dtype=torch.float64)
-    masked = torch.tensor([[1.0, -torch.inf, 0.0, -2.0], [0.0, 0.2, -torch.inf, -torch.inf]], dtype=torch.float64)
-    made: dict[str, Callable[[], Any]] = {
-        **POTENTIALS, "max": tp.Max, "Tsallis 5": lambda: tp.Tsallis(5.0), "Tsallis 40": lambda: tp.Tsallis(40.0),
-        **{f"{name} {k}, {a}": lambda base=base, k=k, a=a: base.squeezed(k, a, True) for name, base in {
-            "lse": tp.LogSumExp(), "tsallis 0.5": tp.Tsallis(0.5), "tsallis 4": tp.Tsallis(4.0), "sparsemax": tp.Sparsemax(), "spherical": tp.Spherical("simplex"), "ball": tp.Spherical(), "brier": tp.Brier(), "max": tp.Max(),
-            "S": tp.BayesRisk(lambda p: p.pow(2).sum(-1) / 2 + p[..., 0] ** 3 / 6), "kink": tp.ConvexPotential(lambda v: v.abs().sum(-1) + v.amax(-1), "simplex", name="kink"),
-        }.items() for k, a in ((0.8, 1.0), (0.3, 1.02), (2.0, 3.0), (0.6, 0.5))},
-    }  # fmt: skip
-    out: Cases = {}
-    for name, make in made.items():
-
-        def call(make: Any = make) -> list[Any]:
-            F = make()
-
-            def twice(f: Any, x: Tensor) -> list[Any]:
-                y = x.clone().requires_grad_()
-                value = f(y)
-                (g,) = torch.autograd.grad(value.sum(), y, create_graph=True)
-                if not g.requires_grad:
-                    return [value, g]
-                (again,) = torch.autograd.grad(g.square().sum(), y, allow_unused=True)
-                return [value, g, again]
-
-            facts = [F.name, F.domain, F.proper, F.strictly_proper, F.differentiable, F.symmetric, F.evidence, F.radius, repr(F)]
-            slow = "kink" in F.name and "squeezing" in F.name
-            found = [said(twice, F.value, x) for x in (v, ties)] + [said(F.link, x) for x in (v, ties, v.float(), masked)] + [said(F.value, masked), said(F.probabilities, v * 3)]
-            if not slow:
-                found += [said(twice, F.inverse_link, p), said(F.inverse_link, tied), said(F.conjugate, tied), said(twice, F.conjugate, p), said(F.conjugate, outside), said(F.conjugate, outside[:2].float())]
-            return [facts, found, F.recession(v), F.class_losses(v), said(F.squeezed, -1, 2), said(F.value, v.long()), said(F.value, v[:, :1])]
-
-        out[name] = call
-    big = torch.as_tensor(rng.dirichlet(np.full(24, 0.5), 2) * 3 - 2 / 24)
-    groups = torch.tensor([[0.4] + [-0.1] * 6 + [0.2] * 6 + [0.0] * 7], dtype=torch.float64)
-    out["many classes"] = lambda: [F.squeezed(k, a).conjugate(x) for F in (tp.LogSumExp(), tp.Tsallis(1.5), tp.Sparsemax(), tp.Tsallis(5.0), tp.Max(), tp.Spherical("simplex")) for k, a in ((0.5, 2.0), (0.2, 1.1), (1.0, 1.0)) for x in (big, groups)]
-    out["far scores"] = lambda: [F.value(v * 1e6) for F in (tp.LogSumExp(), tp.Tsallis(1.5), tp.Tsallis(0.5), tp.Sparsemax(), tp.Spherical("simplex"))]
-    out["wrong"] = lambda: [said(c) for c in (
-        lambda: tp.Tsallis(1.00001), lambda: tp.Tsallis(1.001).name, lambda: tp.Tsallis(0), lambda: tp.Tsallis(65), lambda: tp.Brier("x"), lambda: tp.ConvexPotential(3, "affine"), lambda: tp.BayesRisk(3), lambda: tp.LogSumExp().squeezed(1, 0.9),
-        lambda: tp.Squeezed(3, 1, 2), lambda: tp.LogSumExp().inverse_link(torch.tensor([1.0, 0.0])), lambda: tp.Brier("simplex").inverse_link(torch.tensor([1.2, -0.2])), lambda: tp.Sparsemax().inverse_link(torch.tensor([1.0, 0.0])),
-        lambda: tp.ConvexPotential(lambda v: v.square().sum(-1), "simplex").conjugate(p), lambda: tp.ConvexPotential(lambda v: torch.logsumexp(v, -1), "affine").conjugate(p), lambda: tp.ConvexPotential(lambda v: 2 * torch.logsumexp(v, -1), "simplex").conjugate(p),
-        lambda: tp.ConvexPotential(lambda v: torch.logsumexp(v, -1), "simplex").conjugate(p), lambda: tp.LogSumExp().squeezed(1, 0.5, True).inverse_link(p), lambda: tp.LogSumExp().squeezed(0.5, 2).squeezed(0.25, 2).name,
-    )]
-    return each(out)
-
-
 def certified() -> Cases:
     """Certificates of every loss, and of functions that are none."""
     out: Cases = {}
-    kinds = ("symmetric", "biased complementary", "binary", "partial", "positive-unlabeled", "more labels than classes", "three annotators", "yes or no, with errors", "hierarchy", "two sources", "multi-complementary", "noisy partial", "pair", "a label that never occurs", "ordinal")
-    for name in kinds:
+    for name in ("biased complementary", "partial", "positive-unlabeled", "three annotators", "yes or no, with errors"):
         for kind, make in makers().items():
-            if kind in ("forward by F", "forward tsallis:0.5", "forward tsallis:3") and name in ("partial", "three annotators", "more labels than classes"):
+            if "tsallis" in kind or kind == "forward by F":  # whose bounds are searched for
                 continue
 
             def call(make: Any = make, name: str = name) -> list[Any]:
@@ -425,7 +507,10 @@ def certified() -> Cases:
         "F, kinks": tp.ConvexPotential(lambda v: v.abs().sum(-1) + v.square().sum(-1), "affine", name="kinks"), "F, falls": tp.ConvexPotential(lambda v: v.amax(-1) * 0.5, "simplex", name="half"), "not claimed": tp.ConvexPotential(lambda v: torch.logsumexp(v, -1), "simplex", strictly_proper=False, name="plain"),
     }  # fmt: skip
     for name, potential in F.items():
-        out[f"F {name}"] = lambda potential=potential: [said(lambda t: (c := tp.certify(tp.BackwardLoss(t, potential))) and [c.to_dict(), str(c)], t) for t in (T, tp.complementary(3))]
+        out[f"F {name}"] = lambda potential=potential: [
+            said(lambda t: (c := tp.certify(tp.BackwardLoss(t, potential))) and [c.to_dict(), str(c)], t)
+            for t in (T, tp.complementary(3))
+        ]
 
     class Halved(tp.ForwardLoss):
         def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
@@ -444,24 +529,35 @@ def certified() -> Cases:
             return class_risks.sum()
 
     losses: dict[str, Callable[[], Any]] = {
-        "halved": lambda: Halved(T), "linear": lambda: Linear(T), "stated": lambda: Stated(T), "risky": lambda: Risky(T), "halved, many": lambda: Halved("partial:14,0.2"), "GA, plain": lambda: tp.GradientAscentLoss(tp.identity(3)), "large sets": lambda: tp.BackwardLoss("partial:14,0.2"),
-        "large sets, weights": lambda: tp.BackwardLoss("partial:14,0.2", class_weights=np.arange(1.0, 15)), "large sets, forward": lambda: tp.ForwardLoss("partial:14,0.2", score="brier"), "large crowd": lambda: tp.BackwardLoss(tp.annotators([T] * 9)), "weights": lambda: tp.BackwardLoss(T, class_weights=[0.1, 5, 1]),
+        "halved": lambda: Halved(T), "linear": lambda: Linear(T), "stated": lambda: Stated(T), "risky": lambda: Risky(T), "halved, many": lambda: Halved("partial:13,0.2"), "GA, plain": lambda: tp.GradientAscentLoss(tp.identity(3)), "large sets": lambda: tp.BackwardLoss("partial:13,0.2"),
+        "large sets, weights": lambda: tp.BackwardLoss("partial:13,0.2", class_weights=np.arange(1.0, 14)), "large sets, forward": lambda: tp.ForwardLoss("partial:13,0.2", score="brier"), "large crowd": lambda: tp.BackwardLoss(tp.annotators([T] * 9)), "weights": lambda: tp.BackwardLoss(T, class_weights=[0.1, 5, 1]),
         "weights, complementary": lambda: tp.BackwardLoss("complementary:4", class_weights=[0.1, 5, 1, 1]), "squeezed weights": lambda: tp.BackwardLoss("complementary:4", squeeze=(1, 1), class_weights=[0.1, 5, 1, 1]), "not reconstructible": lambda: tp.ForwardLoss(tp.coarse_labels([[0, 1], [2]])),
         "Brier weights": lambda: tp.BackwardLoss("complementary:4", tp.Brier(), class_weights=[0.1, 5, 1, 1]), "many labels": lambda: tp.BackwardLoss("complementary:13", squeeze=(1, 2)), "asymmetric": lambda: tp.BackwardLoss("symmetric:4,0.2", tp.ConvexPotential(lambda v: torch.logsumexp(v + torch.arange(4.0, dtype=v.dtype) / 4, -1), "simplex")),
     }  # fmt: skip
-    out |= {f"loss {name}": lambda make=make: (c := tp.certify(make())) and [c.to_dict(), str(c)] for name, make in losses.items()}
+    out |= {
+        f"loss {name}": lambda make=make: (c := tp.certify(make())) and [c.to_dict(), str(c)]
+        for name, make in losses.items()
+    }
     functions: dict[str, tuple[Callable[[Tensor], Tensor], Any]] = {
         "log": (lambda q: -q.log(), tp.identity(3)), "linear": (lambda q: -q, tp.identity(3)), "quadratic": (lambda q: q.square().sum(-1, keepdim=True) - 2 * q, tp.identity(3)), "forward": (lambda q: -(q @ torch.as_tensor(T.matrix()).T).log(), T),
         "backward": (lambda q: -q.log() @ torch.as_tensor(T.reconstruction().matrix()), T), "constant": (lambda q: q * 0, tp.identity(3)), "pole": (lambda q: -1 / q, tp.identity(2)), "root": (lambda q: -q.sqrt(), tp.identity(4)), "shape": (lambda q: q[:, :2], tp.identity(3)), "nan": (lambda q: q * torch.nan, tp.identity(3)),
         "endless": (lambda q: q.log(), tp.identity(3)), "coarse": (lambda q: -(q @ torch.tensor([[1.0, 0], [1, 0], [0, 1]], dtype=q.dtype)).log(), tp.coarse_labels([[0, 1], [2]])), "inside": (lambda q: ((q - 0.3).abs() + 1e-12).log(), tp.identity(2)),
     }  # fmt: skip
-    out |= {f"function {name}": lambda f=f, t=t: (c := tp.certify(f, t, seed=1)) and [c.to_dict(), str(c)] for name, (f, t) in functions.items()}
+    out |= {
+        f"function {name}": lambda f=f, t=t: (c := tp.certify(f, t, seed=1)) and [c.to_dict(), str(c)]
+        for name, (f, t) in functions.items()
+    }
     q = np.random.default_rng(4).dirichlet(np.ones(3), 5)
     tables: dict[str, tuple[Any, ...]] = {
         "log": (-np.log(q @ T.matrix().T), T, "auto", q), "delta": (-np.log(q) @ np.ones((3, 4)) + np.arange(4.0), tp.Transition([[0.6, 0.1, 0.2], [0.1, 0.6, 0.1], [0.2, 0.2, 0.6], [0.1, 0.1, 0.1]]), "pinv", q), "improper": (-q, tp.identity(3), "auto", q), "no points": (-np.log(q), tp.identity(3)),
         "function": (lambda q: -q.log(), tp.identity(3), "auto", q), "function, no points": (lambda q: -q.log(), tp.identity(3)), "columns": (q[:, :2], T), "points": (q, T, "auto", q[:2]), "one": (np.array([1.0, 2.0, 0.5]), T),
     }  # fmt: skip
-    out |= {f"parts {name}": lambda a=a: (d := tp.decompose(*a)) and [str(d), d.scores, d.potential, d.delta, d.residual < 1e-9, d.violation] for name, a in tables.items()}
+    out |= {
+        f"parts {name}": lambda a=a: (
+            (d := tp.decompose(*a)) and [str(d), d.scores, d.potential, d.delta, d.residual < 1e-9, d.violation]
+        )
+        for name, a in tables.items()
+    }
     out |= {
         "asked": lambda: [said(tp.certify, *a) for a in ((3,), (lambda q: q,), (tp.ForwardLoss(T), T), (lambda q: q, np.eye(2)), (tp.ForwardLoss(T), None, -1), (torch.nn.ReLU(),))], "compared": lambda: [said(tp.comparison, c) for c in (3, {"a": 3}, {"a": tp.certify(tp.ForwardLoss(T)), "long name": tp.certify(tp.BackwardLoss(T))})],
         "same": lambda: [tp.certify(tp.ForwardLoss(T)) == tp.certify(tp.ForwardLoss(T)), tp.certify(tp.ForwardLoss(T)) == tp.certify(tp.BackwardLoss(T)), hash(tp.certify(tp.BackwardLoss(T))) == hash(tp.certify(tp.BackwardLoss(T))), tp.certify(tp.ForwardLoss(T)) == 3],
@@ -474,12 +570,32 @@ def certified() -> Cases:
 def watched() -> Cases:
     """What a monitor says of losses that fall, jump, stop or are not finite."""
     T = tp.Transition(UNEVEN)
-    made: dict[str, Callable[[], Any]] = {"bounded": lambda: tp.ForwardLoss(T), "unbounded": lambda: tp.BackwardLoss(T), "sum": lambda: tp.BackwardLoss(T, reduction="sum"), "ignored": lambda: tp.ForwardLoss(T, ignore_index=-1), "crowd": lambda: tp.BackwardLoss(tp.annotators([T, T]), squeeze=(1, 2))}
+    made: dict[str, Callable[[], Any]] = {
+        "bounded": lambda: tp.ForwardLoss(T),
+        "unbounded": lambda: tp.BackwardLoss(T),
+        "sum": lambda: tp.BackwardLoss(T, reduction="sum"),
+        "ignored": lambda: tp.ForwardLoss(T, ignore_index=-1),
+    }
     t = np.arange(120)
     noise = np.random.default_rng(5).normal(size=120)
-    paths = {"level": 1 + 0.1 * noise, "falls": 1 - 0.03 * t + 0.1 * noise, "near": 0.02 + 0.1 * noise, "below": -0.03 + 0.1 * noise, "nan": np.where(t == 50, np.nan, 1.0), "down": np.where(t == 50, -np.inf, 1.0), "up": np.where(t == 50, np.inf, 1.0 + 0.1 * noise), "short": np.ones(15), "swings": (1 - 0.03 * t) * (1 + noise)}
+    paths = {
+        "level": 1 + 0.1 * noise,
+        "falls": 1 - 0.03 * t + 0.1 * noise,
+        "near": 0.02 + 0.1 * noise,
+        "below": -0.03 + 0.1 * noise,
+        "nan": np.where(t == 50, np.nan, 1.0),
+        "down": np.where(t == 50, -np.inf, 1.0),
+        "up": np.where(t == 50, np.inf, 1.0 + 0.1 * noise),
+        "short": np.ones(15),
+        "swings": (1 - 0.03 * t) * (1 + noise),
+    }
     labels = np.random.default_rng(6).integers(0, 3, (120, 7))
-    settings: dict[str, dict[str, Any]] = {"plain": {}, "window": {"window": 25, "every": 1}, "examples": {"window": 30, "num_examples": 70, "every": 7}, "strict": {"threshold": 1.5, "every": 3, "window": 20}}
+    settings: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "window": {"window": 25, "every": 1},
+        "examples": {"window": 30, "num_examples": 70, "every": 7},
+        "strict": {"threshold": 1.5, "every": 3, "window": 20},
+    }
     out: Cases = {}
     for name, make in made.items():
         for setting, some in settings.items():
@@ -487,14 +603,23 @@ def watched() -> Cases:
             def call(make: Any = make, some: Any = some) -> list[Any]:
                 def walk(path: Any) -> list[Any]:
                     monitor = tp.LossMonitor(make(), **some)
-                    crowd = monitor.loss.transition.label_shape
                     for i, x in enumerate(path):
-                        y = np.stack([labels[i]] * 2, 1) if crowd else labels[i]
+                        y: Any = labels[i]
                         if monitor.loss.ignore_index is not None:
                             y = torch.as_tensor(np.where(np.arange(7) < i % 8, y, -1))
                         monitor.update(torch.tensor(x) if i % 2 else x, y)
                     h = monitor.history
-                    return [str(monitor), repr(monitor), monitor.alarm, monitor.alarm_step, monitor.bounded, monitor.bound, monitor.floor, {k: x[:: max(1, len(x) // 12)] for k, x in h.items()}, len(h["mean"])]
+                    return [
+                        str(monitor),
+                        repr(monitor),
+                        monitor.alarm,
+                        monitor.alarm_step,
+                        monitor.bounded,
+                        monitor.bound,
+                        monitor.floor,
+                        {k: x[:: max(1, len(x) // 12)] for k, x in h.items()},
+                        len(h["mean"]),
+                    ]
 
                 return [said(walk, path) for path in paths.values()]
 
@@ -518,5 +643,13 @@ def watched() -> Cases:
 
 def calls() -> Cases:
     """Every case by its name."""
-    parts = {"called": called, "given": given, "named": by_name, "wrong": wrong_calls, "joint": joint, "F of": of_potentials, "certified": certified, "watched": watched}
+    parts = {
+        "called": called,
+        "given": given,
+        "named": by_name,
+        "wrong": wrong_calls,
+        "joint": joint,
+        "certified": certified,
+        "watched": watched,
+    }
     return {f"{head} {name}": call for head, part in parts.items() for name, call in part().items()}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from tests.figures.calls import calls
 from tests.figures.kinds import kinds
 from tests.figures.more import more
 from tests.laws.registry import LOSSES, POTENTIALS, TRANSITIONS
@@ -250,4 +251,4 @@ def cases() -> dict[str, Callable[[], Any]]:
     rooms = {"estimates": estimates, "classifier": classifiers, "losses": losses, "table": tables, "plot": plots}
     for head, room in rooms.items():
         out |= {f"{head}: {what}": call for what, call in room().items()}
-    return out | more() | kinds()
+    return out | more() | kinds() | calls()

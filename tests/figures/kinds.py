@@ -57,7 +57,13 @@ def texts() -> Cases:
         def call(text: str = text) -> list[Any]:
             def told(K: int | None) -> list[Any]:
                 T = tp.parse_transition(text, K)
-                return [T.name, repr(T), T.label_kind, T.label_form, *([T.weak_labels, T.matrix()] if T.num_classes < 9 else [])]
+                return [
+                    T.name,
+                    repr(T),
+                    T.label_kind,
+                    T.label_form,
+                    *([T.weak_labels, T.matrix()] if T.num_classes < 9 else []),
+                ]
 
             return [said(told, K) for K in (None, 4)]
 
@@ -77,7 +83,18 @@ def texts() -> Cases:
 
 def describe(T: tp.Transition) -> list[Any]:
     """T by everything that is small."""
-    return [repr(T), T.label_kind, T.classes, T.weak_labels, T.matrix(), T.prior, T.caution, T.rho, T.estimated, T.clean]
+    return [
+        repr(T),
+        T.label_kind,
+        T.classes,
+        T.weak_labels,
+        T.matrix(),
+        T.prior,
+        T.caution,
+        T.rho,
+        T.estimated,
+        T.clean,
+    ]
 
 
 def files() -> Cases:
@@ -154,8 +171,25 @@ def of_kinds() -> Cases:
             found = T.of_known_classes(labels, known, torch.arange(9) % T.num_classes)
             v = torch.linspace(-1, 1, 9 * T.num_classes, dtype=torch.float64).reshape(9, -1).sin()
             rows = T.evidence(labels)
-            some = [T.place(labels), T.speaks(labels), T.gram(), T.log_row_maxima(), rows.log_mass(v), rows.mass(v.softmax(-1))]
-            return [y, other, found, some, T.size_probability, T.source_rows, T.vacuous, T.wrong_label(99), str(T.pattern)]
+            some = [
+                T.place(labels),
+                T.speaks(labels),
+                T.gram(),
+                T.log_row_maxima(),
+                rows.log_mass(v),
+                rows.mass(v.softmax(-1)),
+            ]
+            return [
+                y,
+                other,
+                found,
+                some,
+                T.size_probability,
+                T.source_rows,
+                T.vacuous,
+                T.wrong_label(99),
+                str(T.pattern),
+            ]
 
         def inverses(T: tp.Transition = T, y: Any = y) -> list[Any]:
             labels = T.encode(y)
@@ -236,9 +270,18 @@ def written() -> Cases:
         out[f"as {kind}"] = call
     for form in ("one", "sets", "answers", "pu"):
         out[f"to be estimated: {form}"] = lambda form=form: [
-            [said(lambda y: (s := stand_in(y, form)) and [s.class_names, repr(s), s.read(y)], y) for y in columns.values()],
-            [said(lambda y: (s := stand_in(y, form, names)) and [s.class_names, s.read(y)], y) for y in columns.values()],
-            [said(lambda y: stand_in(y, form, true=["ant", None, "cat", "bee"]).class_names, y) for y in columns.values()],
+            [
+                said(lambda y: (s := stand_in(y, form)) and [s.class_names, repr(s), s.read(y)], y)
+                for y in columns.values()
+            ],
+            [
+                said(lambda y: (s := stand_in(y, form, names)) and [s.class_names, s.read(y)], y)
+                for y in columns.values()
+            ],
+            [
+                said(lambda y: stand_in(y, form, true=["ant", None, "cat", "bee"]).class_names, y)
+                for y in columns.values()
+            ],
         ]
     others: dict[str, Callable[[], Any]] = {
         "forms": lambda: [said(form_of, y) for y in columns.values()],
@@ -325,7 +368,9 @@ def built() -> Cases:
     """What the functions that make T refuse, and what they make of odd settings."""
     import pandas as pd
 
-    crosstab = pd.DataFrame([[20, 3], [4, 30]], index=pd.Index(["a", "b"], name="true"), columns=pd.Index(["a", "b"], name="weak"))
+    crosstab = pd.DataFrame(
+        [[20, 3], [4, 30]], index=pd.Index(["a", "b"], name="true"), columns=pd.Index(["a", "b"], name="weak")
+    )
     W = [[0, 1, 2], [1, 0, 1], [3, 1, 0]]
     T = tp.Transition(UNEVEN)
     calls: dict[str, Callable[[], Any]] = {

@@ -12,18 +12,28 @@ import torch
 from tests.figures.keeping import NUMBER, Word
 
 LONG = 60  # letters up to which a text is kept as it is
+MANY = 12  # numbers of an array up to which all are kept
+
+
+def thinned(array: np.ndarray) -> list[Any]:
+    """The numbers of an array; of more than `MANY` some, and two sums of all."""
+    flat = array.ravel()
+    if len(flat) <= MANY:
+        return flat.tolist()
+    ends = np.linspace(0, len(flat) - 1, MANY).astype(int)
+    with np.errstate(invalid="ignore"):
+        return [*flat[ends].tolist(), float(np.abs(flat).sum()), float(flat @ np.cos(np.arange(len(flat))))]
 
 
 def plain(found: Any) -> Any:
     """Results as numbers and words: the type and shape of an array, the keys of a dict, the letters of a long text."""
     if isinstance(found, str):
-        numbers, words = [float(n) for n in NUMBER.findall(found)], NUMBER.sub("", found)
-        return [Word(words) if len(words) <= LONG else Word(f"{len(words)} letters"), *numbers]
+        return Word(found) if len(found) <= LONG and not NUMBER.search(found) else found
     if isinstance(found, torch.Tensor):
         kind = f"{str(found.dtype).removeprefix('torch.')} {tuple(found.shape)}"
-        return [Word(kind), found.detach().double().numpy()]
+        return [Word(kind), thinned(found.detach().double().numpy())]
     if isinstance(found, np.ndarray):
-        held = [plain(x) for x in found.ravel().tolist()] if found.dtype.kind in "OUSb" else found
+        held = [plain(x) for x in found.ravel().tolist()] if found.dtype.kind in "OUSb" else thinned(found)
         return [Word(f"{found.dtype.kind} {found.shape}"), held]
     if isinstance(found, Mapping):
         return [[plain(key), plain(value)] for key, value in found.items()]
