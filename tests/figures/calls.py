@@ -26,8 +26,15 @@ SEARCHED = (
     "gLS 0.3, 1.5",
 )  # bounds take long
 UNLIKE = (
-    "symmetric", "biased complementary", "partial", "multi-complementary", "three annotators", "yes or no, with errors", "noisy partial", "two sources",
-)  # fmt: skip
+    "symmetric",
+    "biased complementary",
+    "partial",
+    "multi-complementary",
+    "three annotators",
+    "yes or no, with errors",
+    "noisy partial",
+    "two sources",
+)
 WEIGHTS = [0.5, 2.0, 0.0, 1.0, 3.0, 0.25, 1.5, 0.75]
 
 
@@ -103,10 +110,19 @@ def called() -> Cases:
                 wide = torch.stack([v, v.flip(0)], 1)
                 labels = torch.stack([y, y.flip(0)], 1)
                 out = [
-                    sloped(loss, v, y), sloped(mean, v, y, w), sloped(total, v, y, w), sloped(mean, v, y),
-                    loss(v.float(), y), loss(v.half(), y), loss(v.bfloat16(), y), loss(wide, labels), mean(wide, labels, torch.stack([w, w], 1)),
-                    loss.probabilities(v), loss.extra_repr(), repr(loss),
-                ]  # fmt: skip
+                    sloped(loss, v, y),
+                    sloped(mean, v, y, w),
+                    sloped(total, v, y, w),
+                    sloped(mean, v, y),
+                    loss(v.float(), y),
+                    loss(v.half(), y),
+                    loss(v.bfloat16(), y),
+                    loss(wide, labels),
+                    mean(wide, labels, torch.stack([w, w], 1)),
+                    loss.probabilities(v),
+                    loss.extra_repr(),
+                    repr(loss),
+                ]
                 if bounded:
                     out += [loss.lower_bounds(), (b := loss.bounds()), b.of(y), b.bounded]
                 if not isinstance(loss, rooms.BatchRiskLoss):
@@ -135,17 +151,36 @@ def given() -> Cases:
     masks = torch.tensor([[1, 0, 1], [0, 1, 0], [1, 1, 1], [0, 0, 1]] * 2).bool()
     minus = torch.where(torch.eye(8, 3).bool(), -torch.inf, v)
     kinds: dict[str, Callable[..., Any]] = {
-        "forward": tp.ForwardLoss, "backward": tp.BackwardLoss, "weighted": lambda T, **s: tp.BackwardLoss(T, class_weights=[1, 2, 3.5], **s),
-        "brier": lambda T, **s: tp.ForwardLoss(T, score="brier", **s), "squeezed": lambda T, **s: tp.BackwardLoss(T, squeeze=(1, 1.5), **s),
-        "between": lambda T, **s: tp.ForwardBackwardLoss(T, 0.4, **s), "Brier": lambda T, **s: tp.BackwardLoss(T, tp.Brier(), **s),
-        "sparse": lambda T, **s: tp.BackwardLoss(T, tp.Sparsemax(), **s), "link": lambda T, **s: tp.ForwardLoss(T, link=tp.Tsallis(0.5), **s),
-    }  # fmt: skip
+        "forward": tp.ForwardLoss,
+        "backward": tp.BackwardLoss,
+        "weighted": lambda T, **s: tp.BackwardLoss(T, class_weights=[1, 2, 3.5], **s),
+        "brier": lambda T, **s: tp.ForwardLoss(T, score="brier", **s),
+        "squeezed": lambda T, **s: tp.BackwardLoss(T, squeeze=(1, 1.5), **s),
+        "between": lambda T, **s: tp.ForwardBackwardLoss(T, 0.4, **s),
+        "Brier": lambda T, **s: tp.BackwardLoss(T, tp.Brier(), **s),
+        "sparse": lambda T, **s: tp.BackwardLoss(T, tp.Sparsemax(), **s),
+        "link": lambda T, **s: tp.ForwardLoss(T, link=tp.Tsallis(0.5), **s),
+    }
     soft = tp.SoftLabels([[0.2, 0.3, 0.5], [1, 0, 0]] * 4)
     others: dict[str, Any] = {
-        "one": own[0], "one of each": own, "one, first": own[:1], "float32": own.float(), "half": own[0].half(), "halves": own.bfloat16(),
-        "integers": torch.eye(3, dtype=torch.int64), "bad": bad, "turned": turned, "list": UNEVEN, "text": "x", "complex": own[0].to(torch.complex64),
-        "wrong": own[:3], "wide": own[:, :, :2], "far": own[0] * 1.01, "near": own[0] * 1.00005, "zeros": torch.eye(3, dtype=torch.float64),
-    }  # fmt: skip
+        "one": own[0],
+        "one of each": own,
+        "one, first": own[:1],
+        "float32": own.float(),
+        "half": own[0].half(),
+        "halves": own.bfloat16(),
+        "integers": torch.eye(3, dtype=torch.int64),
+        "bad": bad,
+        "turned": turned,
+        "list": UNEVEN,
+        "text": "x",
+        "complex": own[0].to(torch.complex64),
+        "wrong": own[:3],
+        "wide": own[:, :, :2],
+        "far": own[0] * 1.01,
+        "near": own[0] * 1.00005,
+        "zeros": torch.eye(3, dtype=torch.float64),
+    }
     out: Cases = {}
     for kind, make in kinds.items():
 
@@ -179,15 +214,29 @@ def given() -> Cases:
         def masked(make: Any = make) -> list[Any]:
             loss = make(T, reduction="none")
             equal = tp.symmetric_noise(3, 0.3)
-            return [said(sloped, loss, minus, y), said(sloped, make(equal, reduction="none"), minus, y), said(sloped, make(tp.identity(3), reduction="none"), minus, y),
-                    said(sloped, make(tp.complementary(3), reduction="none"), minus, y), loss.probabilities(minus), said(sloped, make(T), v * 1e4, y)]  # fmt: skip
+            return [
+                said(sloped, loss, minus, y),
+                said(sloped, make(equal, reduction="none"), minus, y),
+                said(sloped, make(tp.identity(3), reduction="none"), minus, y),
+                said(sloped, make(tp.complementary(3), reduction="none"), minus, y),
+                loss.probabilities(minus),
+                said(sloped, make(T), v * 1e4, y),
+            ]
 
         def left_out(make: Any = make) -> list[Any]:
             some = torch.where(torch.arange(8) % 3 == 1, -100, y)
             loss = make(T, ignore_index=-100)
             none = make(T, ignore_index=-100, reduction="none")
-            return [sloped(loss, v, some), sloped(loss, v, some, w), sloped(none, v, some), sloped(none, v, some, w), said(loss, v, torch.full((8,), -100)),
-                    said(loss, v, soft), said(make(T), v, some), said(loss, v[:0], some[:0])]  # fmt: skip
+            return [
+                sloped(loss, v, some),
+                sloped(loss, v, some, w),
+                sloped(none, v, some),
+                sloped(none, v, some, w),
+                said(loss, v, torch.full((8,), -100)),
+                said(loss, v, soft),
+                said(make(T), v, some),
+                said(loss, v[:0], some[:0]),
+            ]
 
         out |= {
             f"{kind}, given": call,
@@ -260,12 +309,36 @@ def by_name() -> Cases:
         3,
     ]
     los: list[Any] = [
-        "forward", "forward:brier", "forward:tsallis:1.5", "forward:tsallis:x", "forward:no", "backward", "gls", "ga", "nonnegative", "forward_backward",
-        "forward_backward:0.25", "forward_backward:x", "forward_backward:2", "other", 3, lambda T: tp.ForwardLoss(T), lambda T: 3, tp.ForwardLoss(T), tp.ForwardLoss("symmetric:3,0.1"), torch.nn.ReLU(),
-    ]  # fmt: skip
+        "forward",
+        "forward:brier",
+        "forward:tsallis:1.5",
+        "forward:tsallis:x",
+        "forward:no",
+        "backward",
+        "gls",
+        "ga",
+        "nonnegative",
+        "forward_backward",
+        "forward_backward:0.25",
+        "forward_backward:x",
+        "forward_backward:2",
+        "other",
+        3,
+        lambda T: tp.ForwardLoss(T),
+        lambda T: 3,
+        tp.ForwardLoss(T),
+        tp.ForwardLoss("symmetric:3,0.1"),
+        torch.nn.ReLU(),
+    ]
     settings: list[dict[str, Any]] = [
-        {}, {"potential": "brier"}, {"squeeze": (0.5, 1.5)}, {"reconstruction": "pinv"}, {"reconstruction": "no"}, {"potential": "spherical"}, {"reconstruction": np.linalg.inv(np.array(UNEVEN))},
-    ]  # fmt: skip
+        {},
+        {"potential": "brier"},
+        {"squeeze": (0.5, 1.5)},
+        {"reconstruction": "pinv"},
+        {"reconstruction": "no"},
+        {"potential": "spherical"},
+        {"reconstruction": np.linalg.inv(np.array(UNEVEN))},
+    ]
 
     def made(loss: Any, some: dict[str, Any]) -> list[Any]:
         found = rooms.make_loss(loss, T, **some)
@@ -282,11 +355,19 @@ def by_name() -> Cases:
         for name in pot
     }
     kept: dict[str, Any] = {
-        "weights": tp.BackwardLoss(T, tp.Tsallis(1.5).squeezed(0.3, 1.2), class_weights=[1, 2, 3], ignore_index=-1), "link": tp.ForwardLoss(T, link=tp.Spherical("simplex"), ignore_index=2),
-        "score": tp.ForwardLoss(T, score="tsallis:2.5"), "a score of F": tp.ForwardLoss(T, score=tp.LogSumExp().squeezed(1, 2)), "F": tp.BackwardLoss(T, tp.ConvexPotential(lambda v: v.square().sum(-1), "affine")),
-        "middle": tp.ForwardBackwardLoss(T, [[0.5, 0.5, 0.2], [0.5, 0.5, 0.8]]), "R": tp.BackwardLoss(tp.annotators([T, T]), reconstruction=tp.annotators([T, T]).reconstruction("min_variance", [0.2, 0.3, 0.5])),
-        "GA": tp.GradientAscentLoss(T, ignore_index=-5), "F by domain": tp.BackwardLoss(T, tp.Brier("simplex")), "F once": tp.BackwardLoss(T, tp.Max()),
-    }  # fmt: skip
+        "weights": tp.BackwardLoss(T, tp.Tsallis(1.5).squeezed(0.3, 1.2), class_weights=[1, 2, 3], ignore_index=-1),
+        "link": tp.ForwardLoss(T, link=tp.Spherical("simplex"), ignore_index=2),
+        "score": tp.ForwardLoss(T, score="tsallis:2.5"),
+        "a score of F": tp.ForwardLoss(T, score=tp.LogSumExp().squeezed(1, 2)),
+        "F": tp.BackwardLoss(T, tp.ConvexPotential(lambda v: v.square().sum(-1), "affine")),
+        "middle": tp.ForwardBackwardLoss(T, [[0.5, 0.5, 0.2], [0.5, 0.5, 0.8]]),
+        "R": tp.BackwardLoss(
+            tp.annotators([T, T]), reconstruction=tp.annotators([T, T]).reconstruction("min_variance", [0.2, 0.3, 0.5])
+        ),
+        "GA": tp.GradientAscentLoss(T, ignore_index=-5),
+        "F by domain": tp.BackwardLoss(T, tp.Brier("simplex")),
+        "F once": tp.BackwardLoss(T, tp.Max()),
+    }
     out |= {
         f"kept {name}": lambda loss=loss: (
             (d := rooms.loss_to_dict(loss))
@@ -299,28 +380,108 @@ def by_name() -> Cases:
         for name, loss in kept.items()
     }
     wrong: list[dict[str, Any]] = [
-        {"kind": "x"}, {}, {"kind": "backward", "reconstruction": "auto", "potential": {"name": "x"}, "class_weights": None}, {"kind": "forward", "score": "x"}, {"kind": "forward_backward", "middle": 2, "reconstruction": "auto"},
-    ]  # fmt: skip
+        {"kind": "x"},
+        {},
+        {"kind": "backward", "reconstruction": "auto", "potential": {"name": "x"}, "class_weights": None},
+        {"kind": "forward", "score": "x"},
+        {"kind": "forward_backward", "middle": 2, "reconstruction": "auto"},
+    ]
     out["kept, wrong"] = lambda: [said(rooms.loss_from_dict, d, T) for d in wrong]
     crowd = tp.annotators([T, T])
     refusals: dict[str, Callable[[], Any]] = {
-        "F": lambda: tp.BackwardLoss(T, "brier"), "squeeze": lambda: tp.BackwardLoss(T, squeeze=3), "squeeze, three": lambda: tp.BackwardLoss(T, squeeze=(1, 2, 3)), "alpha": lambda: tp.BackwardLoss(T, squeeze=(1, 0.5)),
-        "weights": lambda: [said(lambda w: tp.BackwardLoss(T, class_weights=w), w) for w in ([1, 2], [1, 0, 2], [1, -1, 2], [1, 2, np.inf], "abc", [1, 2, 3])],
-        "reduction": lambda: tp.ForwardLoss(T, "median"), "ignored": lambda: [said(lambda i: tp.ForwardLoss(T, ignore_index=i), i) for i in (True, 1.5, "a", 3)], "ignored, sets": lambda: tp.ForwardLoss("partial:3,0.2", ignore_index=1),
-        "link": lambda: [said(lambda F: tp.ForwardLoss(T, link=F), F) for F in ("x", tp.Max(), tp.Sparsemax(), tp.LogSumExp(), tp.Tsallis(1.5))],
-        "score, crowd": lambda: tp.ForwardLoss(crowd, score="brier"), "score, many": lambda: [said(lambda s: tp.ForwardLoss("partial:20,0.3", score=s).lower_bounds(), s) for s in ("log", "brier", "spherical", "tsallis:2")],
-        "score": lambda: [said(lambda s: tp.ForwardLoss(T, score=s).score.name, s) for s in ("log", tp.Tsallis(2.5), tp.Brier(), tp.Spherical(), tp.Sparsemax(), tp.LogSumExp(), tp.Max(), tp.LogSumExp().squeezed(1, 0.5, True), 3, "tsallis:1")],
-        "middle": lambda: [said(lambda m: tp.ForwardBackwardLoss(T, m).middle, m) for m in (0.0, 1.0, 0.25, 1.5, True, "symmetric:0.2", "nothing:1", tp.complementary(3), np.eye(2), [[0.5, 0.5, 0.2], [0.5, 0.5, 0.8]])],
+        "F": lambda: tp.BackwardLoss(T, "brier"),
+        "squeeze": lambda: tp.BackwardLoss(T, squeeze=3),
+        "squeeze, three": lambda: tp.BackwardLoss(T, squeeze=(1, 2, 3)),
+        "alpha": lambda: tp.BackwardLoss(T, squeeze=(1, 0.5)),
+        "weights": lambda: [
+            said(lambda w: tp.BackwardLoss(T, class_weights=w), w)
+            for w in ([1, 2], [1, 0, 2], [1, -1, 2], [1, 2, np.inf], "abc", [1, 2, 3])
+        ],
+        "reduction": lambda: tp.ForwardLoss(T, "median"),
+        "ignored": lambda: [said(lambda i: tp.ForwardLoss(T, ignore_index=i), i) for i in (True, 1.5, "a", 3)],
+        "ignored, sets": lambda: tp.ForwardLoss("partial:3,0.2", ignore_index=1),
+        "link": lambda: [
+            said(lambda F: tp.ForwardLoss(T, link=F), F)
+            for F in ("x", tp.Max(), tp.Sparsemax(), tp.LogSumExp(), tp.Tsallis(1.5))
+        ],
+        "score, crowd": lambda: tp.ForwardLoss(crowd, score="brier"),
+        "score, many": lambda: [
+            said(lambda s: tp.ForwardLoss("partial:20,0.3", score=s).lower_bounds(), s)
+            for s in ("log", "brier", "spherical", "tsallis:2")
+        ],
+        "score": lambda: [
+            said(lambda s: tp.ForwardLoss(T, score=s).score.name, s)
+            for s in (
+                "log",
+                tp.Tsallis(2.5),
+                tp.Brier(),
+                tp.Spherical(),
+                tp.Sparsemax(),
+                tp.LogSumExp(),
+                tp.Max(),
+                tp.LogSumExp().squeezed(1, 0.5, True),
+                3,
+                "tsallis:1",
+            )
+        ],
+        "middle": lambda: [
+            said(lambda m: tp.ForwardBackwardLoss(T, m).middle, m)
+            for m in (
+                0.0,
+                1.0,
+                0.25,
+                1.5,
+                True,
+                "symmetric:0.2",
+                "nothing:1",
+                tp.complementary(3),
+                np.eye(2),
+                [[0.5, 0.5, 0.2], [0.5, 0.5, 0.8]],
+            )
+        ],
         "middle, wide": lambda: tp.ForwardBackwardLoss(tp.coarse_labels([[0], [1], [2]]), 0.25).middle,
-        "middle, bounds": lambda: [(L := tp.ForwardBackwardLoss(t, m)) and [L.weights(), L.is_bounded(), L.lower_bounds()] for t in (T, tp.complementary(3), tp.binary_noise(0.2, 0.3)) for m in (0.0, 0.05, 0.5, 1.0)],
-        "middle, zeros": lambda: (L := tp.ForwardBackwardLoss(tp.complementary(3), [[1.0, 0.2, 0.0], [0.0, 0.8, 0.3], [0.0, 0.0, 0.7]])) and [L.weights(), L.is_bounded(), L.lower_bounds(), str(L.certify())],
+        "middle, bounds": lambda: [
+            (L := tp.ForwardBackwardLoss(t, m)) and [L.weights(), L.is_bounded(), L.lower_bounds()]
+            for t in (T, tp.complementary(3), tp.binary_noise(0.2, 0.3))
+            for m in (0.0, 0.05, 0.5, 1.0)
+        ],
+        "middle, zeros": lambda: (
+            (L := tp.ForwardBackwardLoss(tp.complementary(3), [[1.0, 0.2, 0.0], [0.0, 0.8, 0.3], [0.0, 0.0, 0.7]]))
+            and [L.weights(), L.is_bounded(), L.lower_bounds(), str(L.certify())]
+        ),
         "middle, many classes": lambda: tp.ForwardBackwardLoss("complementary:18", np.eye(18)).lower_bounds(),
-        "fuse": lambda: [said(lambda b: tp.fuse(tp.ForwardLoss(T), b).backend_for(scores(3, 3)), b) for b in ("auto", "torch", "x")] + [said(tp.fuse, 3)],
-        "triton": lambda: [said(tp.fuse, loss, "triton") for loss in (tp.ForwardLoss(T), tp.BackwardLoss(T), tp.BackwardLoss("symmetric:3,0.2", tp.Brier()), tp.ForwardLoss("symmetric:3,0.2", score="brier"), tp.ForwardLoss(T, link=tp.Tsallis(0.5)),
-            tp.BackwardLoss("symmetric:3,0.2", class_weights=[1, 2, 3]), tp.GradientAscentLoss(T), tp.BackwardLoss("symmetric:3,0.2", tp.LogSumExp().squeezed(1, 0.5, True)))],
-        "plans": lambda: [str(rooms.plan_of(F, R)) for F in (tp.LogSumExp(), tp.LogSumExp().squeezed(0.5, 1.5), tp.LogSumExp().squeezed(0, 2), tp.Brier()) for R in (tp.symmetric_noise(4, 0.3).reconstruction(), T.reconstruction(), tp.partial_labels(4, 0.3).reconstruction(), tp.multi_complementary(4, 2).reconstruction("pinv"))],
-        "backend": lambda: [tp.ForwardLoss(T).backend_for(v) for v in (scores(3, 3), scores(3, 3).float())] + [tp.fuse(tp.ForwardLoss(T), "torch").backend_for(scores(3, 3))],
-    }  # fmt: skip
+        "fuse": lambda: (
+            [said(lambda b: tp.fuse(tp.ForwardLoss(T), b).backend_for(scores(3, 3)), b) for b in ("auto", "torch", "x")]
+            + [said(tp.fuse, 3)]
+        ),
+        "triton": lambda: [
+            said(tp.fuse, loss, "triton")
+            for loss in (
+                tp.ForwardLoss(T),
+                tp.BackwardLoss(T),
+                tp.BackwardLoss("symmetric:3,0.2", tp.Brier()),
+                tp.ForwardLoss("symmetric:3,0.2", score="brier"),
+                tp.ForwardLoss(T, link=tp.Tsallis(0.5)),
+                tp.BackwardLoss("symmetric:3,0.2", class_weights=[1, 2, 3]),
+                tp.GradientAscentLoss(T),
+                tp.BackwardLoss("symmetric:3,0.2", tp.LogSumExp().squeezed(1, 0.5, True)),
+            )
+        ],
+        "plans": lambda: [
+            str(rooms.plan_of(F, R))
+            for F in (tp.LogSumExp(), tp.LogSumExp().squeezed(0.5, 1.5), tp.LogSumExp().squeezed(0, 2), tp.Brier())
+            for R in (
+                tp.symmetric_noise(4, 0.3).reconstruction(),
+                T.reconstruction(),
+                tp.partial_labels(4, 0.3).reconstruction(),
+                tp.multi_complementary(4, 2).reconstruction("pinv"),
+            )
+        ],
+        "backend": lambda: (
+            [tp.ForwardLoss(T).backend_for(v) for v in (scores(3, 3), scores(3, 3).float())]
+            + [tp.fuse(tp.ForwardLoss(T), "torch").backend_for(scores(3, 3))]
+        ),
+    }
     return each(out | {f"refused {name}": call for name, call in refusals.items()})
 
 
@@ -335,10 +496,35 @@ def wrong_calls() -> Cases:
     }
     v = scores(4, 3)
     labels: list[Any] = [
-        [0, 1, 2, 1], [0, 1, 2], [0, 1, 3, 1], [0, -1, 2, 1], [0.0, 1.0, 2.0, 1.0], [0.5, 1, 2, 1], ["a", "b", "c", "a"], [None, 1, 2, 1], [True, False, True, True], np.array([0, 1, 2, 1], dtype=np.uint8), torch.tensor([0, 1, 2, 1], dtype=torch.int32),
-        torch.tensor([0.0, 1, 2, 1]), [[0, 1]] * 4, [[0, -1]] * 4, [[3, 0]] * 4, [[1, 0, 1]] * 4, [[True, True, False]] * 4, [[False, False, False]] * 4, [[1, 0, 2]] * 4, [[0.5, 0, 1]] * 4, [{0, 1}, {2}, {0}, {1}], [], 3, "abc", [0, 1, 1, 0],
-        np.array([0, np.nan, 1, 1]), np.array([1 + 1j, 0, 0, 0]), [[True, False, False], [True, True, False], [False, False, True], [True, True, True]],
-    ]  # fmt: skip
+        [0, 1, 2, 1],
+        [0, 1, 2],
+        [0, 1, 3, 1],
+        [0, -1, 2, 1],
+        [0.0, 1.0, 2.0, 1.0],
+        [0.5, 1, 2, 1],
+        ["a", "b", "c", "a"],
+        [None, 1, 2, 1],
+        [True, False, True, True],
+        np.array([0, 1, 2, 1], dtype=np.uint8),
+        torch.tensor([0, 1, 2, 1], dtype=torch.int32),
+        torch.tensor([0.0, 1, 2, 1]),
+        [[0, 1]] * 4,
+        [[0, -1]] * 4,
+        [[3, 0]] * 4,
+        [[1, 0, 1]] * 4,
+        [[True, True, False]] * 4,
+        [[False, False, False]] * 4,
+        [[1, 0, 2]] * 4,
+        [[0.5, 0, 1]] * 4,
+        [{0, 1}, {2}, {0}, {1}],
+        [],
+        3,
+        "abc",
+        [0, 1, 1, 0],
+        np.array([0, np.nan, 1, 1]),
+        np.array([1 + 1j, 0, 0, 0]),
+        [[True, False, False], [True, True, False], [False, False, True], [True, True, True]],
+    ]
     weights: list[Any] = [
         None,
         [1, 2, 3, 4],
@@ -389,9 +575,16 @@ def states() -> list[Any]:
     """States of other losses are refused."""
     T = tp.Transition(UNEVEN)
     made = {
-        "forward": tp.ForwardLoss(T), "backward": tp.BackwardLoss(T), "other": tp.ForwardLoss(tp.Transition(np.roll(UNEVEN, 1, 1))), "noisy": tp.ForwardLoss("symmetric:3,0.2"), "other noisy": tp.ForwardLoss("symmetric:3,0.3"),
-        "sets": tp.BackwardLoss("partial:3,0.2"), "other sets": tp.BackwardLoss("partial:3,0.25"), "pinv": tp.BackwardLoss("partial:3,0.2", reconstruction="pinv"), "weights": tp.BackwardLoss(T, class_weights=[1, 2, 3]),
-    }  # fmt: skip
+        "forward": tp.ForwardLoss(T),
+        "backward": tp.BackwardLoss(T),
+        "other": tp.ForwardLoss(tp.Transition(np.roll(UNEVEN, 1, 1))),
+        "noisy": tp.ForwardLoss("symmetric:3,0.2"),
+        "other noisy": tp.ForwardLoss("symmetric:3,0.3"),
+        "sets": tp.BackwardLoss("partial:3,0.2"),
+        "other sets": tp.BackwardLoss("partial:3,0.25"),
+        "pinv": tp.BackwardLoss("partial:3,0.2", reconstruction="pinv"),
+        "weights": tp.BackwardLoss(T, class_weights=[1, 2, 3]),
+    }
     out = [[list(loss.state_dict()), loss.state_dict()] for loss in made.values()]
     for loss in made.values():
         for other in made.values():
@@ -408,11 +601,25 @@ def joint() -> Cases:
     v, u = scores(6, 3), scores(6, 3, 1)
     prior = [0.5, 0.3, 0.2]
     made: dict[str, tuple[Any, dict[str, Any]]] = {
-        "similarity": ("similarity", {"K": 3}), "similarity, prior": ("similarity", {"prior": prior}), "sd": ("sd", {"prior": prior, "sizes": [3, 4]}), "su": ("su", {"prior": prior, "sizes": [3, 4]}),
-        "du": ("du", {"prior": prior, "sizes": [3, 4]}), "sdu": ("sdu", {"prior": prior, "sizes": [3, 4, 7]}), "comparison": ("comparison", {"K": 3}), "comparison, prior": ("comparison", {"prior": prior}), "su, two": ("su", {"prior": [0.7, 0.3], "sizes": [10, 25]}),
-        "comparison, two": ("comparison", {"prior": [0.7, 0.3]}), "x": ("x", {}), "no prior": ("sd", {"K": 3, "sizes": [3, 4]}), "no K": ("similarity", {}), "K apart": ("sd", {"K": 4, "prior": prior, "sizes": [3, 4]}), "no sizes": ("sd", {"prior": prior}), "sizes": ("sd", {"prior": prior, "sizes": [3, 4, 5]}),
-        "size 0": ("sd", {"prior": prior, "sizes": [3, 0]}), "K 1": ("similarity", {"K": 1}),
-    }  # fmt: skip
+        "similarity": ("similarity", {"K": 3}),
+        "similarity, prior": ("similarity", {"prior": prior}),
+        "sd": ("sd", {"prior": prior, "sizes": [3, 4]}),
+        "su": ("su", {"prior": prior, "sizes": [3, 4]}),
+        "du": ("du", {"prior": prior, "sizes": [3, 4]}),
+        "sdu": ("sdu", {"prior": prior, "sizes": [3, 4, 7]}),
+        "comparison": ("comparison", {"K": 3}),
+        "comparison, prior": ("comparison", {"prior": prior}),
+        "su, two": ("su", {"prior": [0.7, 0.3], "sizes": [10, 25]}),
+        "comparison, two": ("comparison", {"prior": [0.7, 0.3]}),
+        "x": ("x", {}),
+        "no prior": ("sd", {"K": 3, "sizes": [3, 4]}),
+        "no K": ("similarity", {}),
+        "K apart": ("sd", {"K": 4, "prior": prior, "sizes": [3, 4]}),
+        "no sizes": ("sd", {"prior": prior}),
+        "sizes": ("sd", {"prior": prior, "sizes": [3, 4, 5]}),
+        "size 0": ("sd", {"prior": prior, "sizes": [3, 0]}),
+        "K 1": ("similarity", {"K": 1}),
+    }
 
     def told(kind: str, some: dict[str, Any]) -> list[Any]:
         kernel = tp.pairs(kind, **some)
@@ -425,22 +632,57 @@ def joint() -> Cases:
         value.sum().backward()
         soft = np.random.default_rng(2).dirichlet(np.ones(kernel.num_labels), 6)
         names = [kernel.names[i] for i in y]
-        return [repr(kernel), kernel.names, kernel.weights, kernel.probability(p, q), y, kernel.encode(names), said(kernel.encode, ["x"]), said(kernel.encode, [5]), kernel.symmetries(),
-                said(lambda: describe(kernel.apart())), kernel.bags(y), value, x.grad, tp.PairLoss(kernel)(x, u[:, :K], y, w), tp.PairLoss(kernel, "sum")(x, u[:, :K], y), loss(x, u[:, :K], tp.SoftLabels(soft)),
-                loss.lower_bounds(), str(loss.certify()), loss.extra_repr(), loss.log_probability(x, u[:, :K])]  # fmt: skip
+        return [
+            repr(kernel),
+            kernel.names,
+            kernel.weights,
+            kernel.probability(p, q),
+            y,
+            kernel.encode(names),
+            said(kernel.encode, ["x"]),
+            said(kernel.encode, [5]),
+            kernel.symmetries(),
+            said(lambda: describe(kernel.apart())),
+            kernel.bags(y),
+            value,
+            x.grad,
+            tp.PairLoss(kernel)(x, u[:, :K], y, w),
+            tp.PairLoss(kernel, "sum")(x, u[:, :K], y),
+            loss(x, u[:, :K], tp.SoftLabels(soft)),
+            loss.lower_bounds(),
+            str(loss.certify()),
+            loss.extra_repr(),
+            loss.log_probability(x, u[:, :K]),
+        ]
 
     def describe(T: Any) -> list[Any]:
         return [transition_to_dict(T)["matrix"], T.pooled, T.name]
 
     out: Cases = {name: lambda kind=kind, some=some: told(kind, some) for name, (kind, some) in made.items()}
     out |= {
-        "kernels": lambda: [said(lambda *a: repr(tp.PairKernel(*a)), *a) for a in (
-            ([np.eye(2), 1 - np.eye(2)],), ([np.eye(2), 1 - np.eye(2)], ["a"]), (np.eye(2),), ([np.eye(2), np.eye(2)],), ([-np.eye(2), 2 * np.ones((2, 2))],), ([[[np.inf, 1], [1, 1]]],), ([[[1.0]]],), (np.ones((0, 2, 2)),),
-        )],
-        "nine classes": lambda: tp.pairs("similarity", K=9).symmetries(), "nine, certified": lambda: str(tp.PairLoss(tp.pairs("similarity", K=9)).certify()),
-        "prior": lambda: [said(tp.pair_prior, s) for s in (0.5, 0.58, 1.0, 0.49, 1.1)], "a loss of none": lambda: tp.PairLoss(3), "shapes": lambda: tp.PairLoss(tp.pairs("similarity", K=3))(v, u[:5], [0] * 6),
-        "soft shapes": lambda: tp.PairLoss(tp.pairs("similarity", K=3))(v, u, tp.SoftLabels([[1, 0, 0]] * 6)), "far": lambda: sloped(lambda x: tp.PairLoss(tp.pairs("similarity", K=3), "none")(x, u * 300, [0, 1] * 3), v * 300),
-    }  # fmt: skip
+        "kernels": lambda: [
+            said(lambda *a: repr(tp.PairKernel(*a)), *a)
+            for a in (
+                ([np.eye(2), 1 - np.eye(2)],),
+                ([np.eye(2), 1 - np.eye(2)], ["a"]),
+                (np.eye(2),),
+                ([np.eye(2), np.eye(2)],),
+                ([-np.eye(2), 2 * np.ones((2, 2))],),
+                ([[[np.inf, 1], [1, 1]]],),
+                ([[[1.0]]],),
+                (np.ones((0, 2, 2)),),
+            )
+        ],
+        "nine classes": lambda: tp.pairs("similarity", K=9).symmetries(),
+        "nine, certified": lambda: str(tp.PairLoss(tp.pairs("similarity", K=9)).certify()),
+        "prior": lambda: [said(tp.pair_prior, s) for s in (0.5, 0.58, 1.0, 0.49, 1.1)],
+        "a loss of none": lambda: tp.PairLoss(3),
+        "shapes": lambda: tp.PairLoss(tp.pairs("similarity", K=3))(v, u[:5], [0] * 6),
+        "soft shapes": lambda: tp.PairLoss(tp.pairs("similarity", K=3))(v, u, tp.SoftLabels([[1, 0, 0]] * 6)),
+        "far": lambda: sloped(
+            lambda x: tp.PairLoss(tp.pairs("similarity", K=3), "none")(x, u * 300, [0, 1] * 3), v * 300
+        ),
+    }
     rng = np.random.default_rng(8)
     bag_sets = {
         "one": ([0] * 6, [[3, 2, 1]]),
@@ -469,12 +711,41 @@ def joint() -> Cases:
     positive: list[Any] = [[True, False, True], [1, 0, 0], [0.5, 0, 1], [True, False], [[True]], "ab"]
     two = scores(6, 2)
     out |= {
-        "instances": lambda: [[sloped_once(tp.AtLeastOneLoss(r), two * s, b, [True, False, True]) for r in ("none", "mean", "sum")] for s in (1.0, 50.0, 1000.0) for b in ([0, 0, 1, 1, 1, 2], [2, 0, 1, 1, 0, 2])],
-        "instances, wrong": lambda: [said(tp.AtLeastOneLoss(), two, [0, 0, 1, 1, 1, 2], p) for p in positive] + [said(tp.AtLeastOneLoss(), two, b, [True, False, True]) for b in ([0, 0, 1, 1, 1, 1], [0, 0, 1], [0, 0, 1, 1, 1, 7])],
-        "counts, wrong": lambda: [said(tp.BagCountLoss(3), v, *a) for a in (([0] * 6, [[3, 2, 2]]), ([0] * 6, [[3, 3]]), ([0] * 6, [[3.0, 2, 1]]), ([0] * 6, [[7, -2, 1]]), ([0] * 5, [[3, 2, 1]]), ([0] * 5 + [1], [[3, 2, 1]]), ([0] * 6, "x"))],
-        "joint, too many": lambda: tp.BagCountLoss(4, "joint")(wide[4], many, [[1, 0, 0, 0], [1, 1, 0, 0], [4, 1, 1, 1], [10, 10, 10, 10], [40, 30, 30, 30]]), "a kind": lambda: tp.BagCountLoss(3, "x"), "one class": lambda: tp.BagCountLoss(1),
-        "certified": lambda: [str(tp.BagCountLoss(3).certify()), str(tp.AtLeastOneLoss().certify()), tp.BagCountLoss(3).probabilities(v)],
-    }  # fmt: skip
+        "instances": lambda: [
+            [sloped_once(tp.AtLeastOneLoss(r), two * s, b, [True, False, True]) for r in ("none", "mean", "sum")]
+            for s in (1.0, 50.0, 1000.0)
+            for b in ([0, 0, 1, 1, 1, 2], [2, 0, 1, 1, 0, 2])
+        ],
+        "instances, wrong": lambda: (
+            [said(tp.AtLeastOneLoss(), two, [0, 0, 1, 1, 1, 2], p) for p in positive]
+            + [
+                said(tp.AtLeastOneLoss(), two, b, [True, False, True])
+                for b in ([0, 0, 1, 1, 1, 1], [0, 0, 1], [0, 0, 1, 1, 1, 7])
+            ]
+        ),
+        "counts, wrong": lambda: [
+            said(tp.BagCountLoss(3), v, *a)
+            for a in (
+                ([0] * 6, [[3, 2, 2]]),
+                ([0] * 6, [[3, 3]]),
+                ([0] * 6, [[3.0, 2, 1]]),
+                ([0] * 6, [[7, -2, 1]]),
+                ([0] * 5, [[3, 2, 1]]),
+                ([0] * 5 + [1], [[3, 2, 1]]),
+                ([0] * 6, "x"),
+            )
+        ],
+        "joint, too many": lambda: tp.BagCountLoss(4, "joint")(
+            wide[4], many, [[1, 0, 0, 0], [1, 1, 0, 0], [4, 1, 1, 1], [10, 10, 10, 10], [40, 30, 30, 30]]
+        ),
+        "a kind": lambda: tp.BagCountLoss(3, "x"),
+        "one class": lambda: tp.BagCountLoss(1),
+        "certified": lambda: [
+            str(tp.BagCountLoss(3).certify()),
+            str(tp.AtLeastOneLoss().certify()),
+            tp.BagCountLoss(3).probabilities(v),
+        ],
+    }
     return each(out)
 
 
@@ -501,11 +772,27 @@ def certified() -> Cases:
             out[f"{kind} of {name}"] = call
     T = tp.Transition(UNEVEN)
     F = {
-        "alpha 1": tp.LogSumExp().squeezed(0.4, 1.0), "alpha 1, k 1": tp.LogSumExp().squeezed(1.0, 1.0), "alpha 1, more": tp.LogSumExp().squeezed(3.0, 1.0), "below 1": tp.LogSumExp().squeezed(1, 0.5, True), "max": tp.Max(), "max squeezed": tp.Max().squeezed(1, 2),
-        "Brier, simplex": tp.Brier("simplex"), "ball": tp.Spherical(), "sparse": tp.Sparsemax(), "Tsallis": tp.Tsallis(0.5), "S": tp.BayesRisk(lambda p: torch.xlogy(p, p).sum(-1), name="Shannon"), "S, not convex": tp.BayesRisk(lambda p: -p.square().sum(-1), name="wrong"),
-        "S, flat": tp.BayesRisk(lambda p: p[..., 0].square() + 1e-3 * p[..., 1].square(), name="flat"), "F, own": tp.ConvexPotential(lambda v: torch.logsumexp(v, -1) + v.square().sum(-1) / 4, "affine", name="own"), "F, not convex": tp.ConvexPotential(lambda v: -v.square().sum(-1), "affine", name="down"),
-        "F, kinks": tp.ConvexPotential(lambda v: v.abs().sum(-1) + v.square().sum(-1), "affine", name="kinks"), "F, falls": tp.ConvexPotential(lambda v: v.amax(-1) * 0.5, "simplex", name="half"), "not claimed": tp.ConvexPotential(lambda v: torch.logsumexp(v, -1), "simplex", strictly_proper=False, name="plain"),
-    }  # fmt: skip
+        "alpha 1": tp.LogSumExp().squeezed(0.4, 1.0),
+        "alpha 1, k 1": tp.LogSumExp().squeezed(1.0, 1.0),
+        "alpha 1, more": tp.LogSumExp().squeezed(3.0, 1.0),
+        "below 1": tp.LogSumExp().squeezed(1, 0.5, True),
+        "max": tp.Max(),
+        "max squeezed": tp.Max().squeezed(1, 2),
+        "Brier, simplex": tp.Brier("simplex"),
+        "ball": tp.Spherical(),
+        "sparse": tp.Sparsemax(),
+        "Tsallis": tp.Tsallis(0.5),
+        "S": tp.BayesRisk(lambda p: torch.xlogy(p, p).sum(-1), name="Shannon"),
+        "S, not convex": tp.BayesRisk(lambda p: -p.square().sum(-1), name="wrong"),
+        "S, flat": tp.BayesRisk(lambda p: p[..., 0].square() + 1e-3 * p[..., 1].square(), name="flat"),
+        "F, own": tp.ConvexPotential(lambda v: torch.logsumexp(v, -1) + v.square().sum(-1) / 4, "affine", name="own"),
+        "F, not convex": tp.ConvexPotential(lambda v: -v.square().sum(-1), "affine", name="down"),
+        "F, kinks": tp.ConvexPotential(lambda v: v.abs().sum(-1) + v.square().sum(-1), "affine", name="kinks"),
+        "F, falls": tp.ConvexPotential(lambda v: v.amax(-1) * 0.5, "simplex", name="half"),
+        "not claimed": tp.ConvexPotential(
+            lambda v: torch.logsumexp(v, -1), "simplex", strictly_proper=False, name="plain"
+        ),
+    }
     for name, potential in F.items():
         out[f"F {name}"] = lambda potential=potential: [
             said(lambda t: (c := tp.certify(tp.BackwardLoss(t, potential))) and [c.to_dict(), str(c)], t)
@@ -529,29 +816,70 @@ def certified() -> Cases:
             return class_risks.sum()
 
     losses: dict[str, Callable[[], Any]] = {
-        "halved": lambda: Halved(T), "linear": lambda: Linear(T), "stated": lambda: Stated(T), "risky": lambda: Risky(T), "halved, many": lambda: Halved("partial:13,0.2"), "GA, plain": lambda: tp.GradientAscentLoss(tp.identity(3)), "large sets": lambda: tp.BackwardLoss("partial:13,0.2"),
-        "large sets, weights": lambda: tp.BackwardLoss("partial:13,0.2", class_weights=np.arange(1.0, 14)), "large sets, forward": lambda: tp.ForwardLoss("partial:13,0.2", score="brier"), "large crowd": lambda: tp.BackwardLoss(tp.annotators([T] * 9)), "weights": lambda: tp.BackwardLoss(T, class_weights=[0.1, 5, 1]),
-        "weights, complementary": lambda: tp.BackwardLoss("complementary:4", class_weights=[0.1, 5, 1, 1]), "squeezed weights": lambda: tp.BackwardLoss("complementary:4", squeeze=(1, 1), class_weights=[0.1, 5, 1, 1]), "not reconstructible": lambda: tp.ForwardLoss(tp.coarse_labels([[0, 1], [2]])),
-        "Brier weights": lambda: tp.BackwardLoss("complementary:4", tp.Brier(), class_weights=[0.1, 5, 1, 1]), "many labels": lambda: tp.BackwardLoss("complementary:13", squeeze=(1, 2)), "asymmetric": lambda: tp.BackwardLoss("symmetric:4,0.2", tp.ConvexPotential(lambda v: torch.logsumexp(v + torch.arange(4.0, dtype=v.dtype) / 4, -1), "simplex")),
-    }  # fmt: skip
+        "halved": lambda: Halved(T),
+        "linear": lambda: Linear(T),
+        "stated": lambda: Stated(T),
+        "risky": lambda: Risky(T),
+        "halved, many": lambda: Halved("partial:13,0.2"),
+        "GA, plain": lambda: tp.GradientAscentLoss(tp.identity(3)),
+        "large sets": lambda: tp.BackwardLoss("partial:13,0.2"),
+        "large sets, weights": lambda: tp.BackwardLoss("partial:13,0.2", class_weights=np.arange(1.0, 14)),
+        "large sets, forward": lambda: tp.ForwardLoss("partial:13,0.2", score="brier"),
+        "large crowd": lambda: tp.BackwardLoss(tp.annotators([T] * 9)),
+        "weights": lambda: tp.BackwardLoss(T, class_weights=[0.1, 5, 1]),
+        "weights, complementary": lambda: tp.BackwardLoss("complementary:4", class_weights=[0.1, 5, 1, 1]),
+        "squeezed weights": lambda: tp.BackwardLoss("complementary:4", squeeze=(1, 1), class_weights=[0.1, 5, 1, 1]),
+        "not reconstructible": lambda: tp.ForwardLoss(tp.coarse_labels([[0, 1], [2]])),
+        "Brier weights": lambda: tp.BackwardLoss("complementary:4", tp.Brier(), class_weights=[0.1, 5, 1, 1]),
+        "many labels": lambda: tp.BackwardLoss("complementary:13", squeeze=(1, 2)),
+        "asymmetric": lambda: tp.BackwardLoss(
+            "symmetric:4,0.2",
+            tp.ConvexPotential(lambda v: torch.logsumexp(v + torch.arange(4.0, dtype=v.dtype) / 4, -1), "simplex"),
+        ),
+    }
     out |= {
         f"loss {name}": lambda make=make: (c := tp.certify(make())) and [c.to_dict(), str(c)]
         for name, make in losses.items()
     }
     functions: dict[str, tuple[Callable[[Tensor], Tensor], Any]] = {
-        "log": (lambda q: -q.log(), tp.identity(3)), "linear": (lambda q: -q, tp.identity(3)), "quadratic": (lambda q: q.square().sum(-1, keepdim=True) - 2 * q, tp.identity(3)), "forward": (lambda q: -(q @ torch.as_tensor(T.matrix()).T).log(), T),
-        "backward": (lambda q: -q.log() @ torch.as_tensor(T.reconstruction().matrix()), T), "constant": (lambda q: q * 0, tp.identity(3)), "pole": (lambda q: -1 / q, tp.identity(2)), "root": (lambda q: -q.sqrt(), tp.identity(4)), "shape": (lambda q: q[:, :2], tp.identity(3)), "nan": (lambda q: q * torch.nan, tp.identity(3)),
-        "endless": (lambda q: q.log(), tp.identity(3)), "coarse": (lambda q: -(q @ torch.tensor([[1.0, 0], [1, 0], [0, 1]], dtype=q.dtype)).log(), tp.coarse_labels([[0, 1], [2]])), "inside": (lambda q: ((q - 0.3).abs() + 1e-12).log(), tp.identity(2)),
-    }  # fmt: skip
+        "log": (lambda q: -q.log(), tp.identity(3)),
+        "linear": (lambda q: -q, tp.identity(3)),
+        "quadratic": (lambda q: q.square().sum(-1, keepdim=True) - 2 * q, tp.identity(3)),
+        "forward": (lambda q: -(q @ torch.as_tensor(T.matrix()).T).log(), T),
+        "backward": (lambda q: -q.log() @ torch.as_tensor(T.reconstruction().matrix()), T),
+        "constant": (lambda q: q * 0, tp.identity(3)),
+        "pole": (lambda q: -1 / q, tp.identity(2)),
+        "root": (lambda q: -q.sqrt(), tp.identity(4)),
+        "shape": (lambda q: q[:, :2], tp.identity(3)),
+        "nan": (lambda q: q * torch.nan, tp.identity(3)),
+        "endless": (lambda q: q.log(), tp.identity(3)),
+        "coarse": (
+            lambda q: -(q @ torch.tensor([[1.0, 0], [1, 0], [0, 1]], dtype=q.dtype)).log(),
+            tp.coarse_labels([[0, 1], [2]]),
+        ),
+        "inside": (lambda q: ((q - 0.3).abs() + 1e-12).log(), tp.identity(2)),
+    }
     out |= {
         f"function {name}": lambda f=f, t=t: (c := tp.certify(f, t, seed=1)) and [c.to_dict(), str(c)]
         for name, (f, t) in functions.items()
     }
     q = np.random.default_rng(4).dirichlet(np.ones(3), 5)
     tables: dict[str, tuple[Any, ...]] = {
-        "log": (-np.log(q @ T.matrix().T), T, "auto", q), "delta": (-np.log(q) @ np.ones((3, 4)) + np.arange(4.0), tp.Transition([[0.6, 0.1, 0.2], [0.1, 0.6, 0.1], [0.2, 0.2, 0.6], [0.1, 0.1, 0.1]]), "pinv", q), "improper": (-q, tp.identity(3), "auto", q), "no points": (-np.log(q), tp.identity(3)),
-        "function": (lambda q: -q.log(), tp.identity(3), "auto", q), "function, no points": (lambda q: -q.log(), tp.identity(3)), "columns": (q[:, :2], T), "points": (q, T, "auto", q[:2]), "one": (np.array([1.0, 2.0, 0.5]), T),
-    }  # fmt: skip
+        "log": (-np.log(q @ T.matrix().T), T, "auto", q),
+        "delta": (
+            -np.log(q) @ np.ones((3, 4)) + np.arange(4.0),
+            tp.Transition([[0.6, 0.1, 0.2], [0.1, 0.6, 0.1], [0.2, 0.2, 0.6], [0.1, 0.1, 0.1]]),
+            "pinv",
+            q,
+        ),
+        "improper": (-q, tp.identity(3), "auto", q),
+        "no points": (-np.log(q), tp.identity(3)),
+        "function": (lambda q: -q.log(), tp.identity(3), "auto", q),
+        "function, no points": (lambda q: -q.log(), tp.identity(3)),
+        "columns": (q[:, :2], T),
+        "points": (q, T, "auto", q[:2]),
+        "one": (np.array([1.0, 2.0, 0.5]), T),
+    }
     out |= {
         f"parts {name}": lambda a=a: (
             (d := tp.decompose(*a)) and [str(d), d.scores, d.potential, d.delta, d.residual < 1e-9, d.violation]
@@ -559,11 +887,53 @@ def certified() -> Cases:
         for name, a in tables.items()
     }
     out |= {
-        "asked": lambda: [said(tp.certify, *a) for a in ((3,), (lambda q: q,), (tp.ForwardLoss(T), T), (lambda q: q, np.eye(2)), (tp.ForwardLoss(T), None, -1), (torch.nn.ReLU(),))], "compared": lambda: [said(tp.comparison, c) for c in (3, {"a": 3}, {"a": tp.certify(tp.ForwardLoss(T)), "long name": tp.certify(tp.BackwardLoss(T))})],
-        "same": lambda: [tp.certify(tp.ForwardLoss(T)) == tp.certify(tp.ForwardLoss(T)), tp.certify(tp.ForwardLoss(T)) == tp.certify(tp.BackwardLoss(T)), hash(tp.certify(tp.BackwardLoss(T))) == hash(tp.certify(tp.BackwardLoss(T))), tp.certify(tp.ForwardLoss(T)) == 3],
-        "critical k": lambda: [said(tp.critical_k, *a) for a in ((T,), (T, "tightest"), ("complementary:4",), ("partial:4,0.3",), ("partial:14,0.3", "tightest"), (tp.annotators([T, T]),), ("symmetric:4,0.3",), ("yes_no:3",), ("coarse:0+1|2",))],
-        "inspected": lambda: [said(lambda t: (i := tp.inspect(t)) and [i.to_dict(), i.text()], t) for t in (T, "coarse:0+1|2", "partial:14,0.3", tp.annotators([T] * 9), "complementary:3", tp.Transition.from_counts([[20, 3], [4, 30]]))],
-    }  # fmt: skip
+        "asked": lambda: [
+            said(tp.certify, *a)
+            for a in (
+                (3,),
+                (lambda q: q,),
+                (tp.ForwardLoss(T), T),
+                (lambda q: q, np.eye(2)),
+                (tp.ForwardLoss(T), None, -1),
+                (torch.nn.ReLU(),),
+            )
+        ],
+        "compared": lambda: [
+            said(tp.comparison, c)
+            for c in (3, {"a": 3}, {"a": tp.certify(tp.ForwardLoss(T)), "long name": tp.certify(tp.BackwardLoss(T))})
+        ],
+        "same": lambda: [
+            tp.certify(tp.ForwardLoss(T)) == tp.certify(tp.ForwardLoss(T)),
+            tp.certify(tp.ForwardLoss(T)) == tp.certify(tp.BackwardLoss(T)),
+            hash(tp.certify(tp.BackwardLoss(T))) == hash(tp.certify(tp.BackwardLoss(T))),
+            tp.certify(tp.ForwardLoss(T)) == 3,
+        ],
+        "critical k": lambda: [
+            said(tp.critical_k, *a)
+            for a in (
+                (T,),
+                (T, "tightest"),
+                ("complementary:4",),
+                ("partial:4,0.3",),
+                ("partial:14,0.3", "tightest"),
+                (tp.annotators([T, T]),),
+                ("symmetric:4,0.3",),
+                ("yes_no:3",),
+                ("coarse:0+1|2",),
+            )
+        ],
+        "inspected": lambda: [
+            said(lambda t: (i := tp.inspect(t)) and [i.to_dict(), i.text()], t)
+            for t in (
+                T,
+                "coarse:0+1|2",
+                "partial:14,0.3",
+                tp.annotators([T] * 9),
+                "complementary:3",
+                tp.Transition.from_counts([[20, 3], [4, 30]]),
+            )
+        ],
+    }
     return each(out)
 
 
@@ -634,10 +1004,38 @@ def watched() -> Cases:
         return [len(h["update"]), h["update"][:5], h["update"][-5:], h["mean"][-3:]]
 
     out |= {
-        "thinned": thinned, "wrong": lambda: [said(tp.LossMonitor, *a) for a in ((3,), (tp.ForwardLoss(T, "none"),), (tp.ForwardLoss(T), 19), (tp.ForwardLoss(T), 20), (tp.ForwardLoss(T), 30, 0), (tp.ForwardLoss(T), 30, 5, 0), (tp.ForwardLoss(T), 30, 5, 31.0), (tp.ForwardLoss(T), 30, 5, 4.5, 0))],
-        "updates": lambda: [said(tp.LossMonitor(loss, num_examples=e).update, *a) for loss, e in ((tp.ForwardLoss(T), None), (tp.ForwardLoss(T, "sum"), None), (tp.ForwardLoss(T), 5)) for a in ((1.0,), (torch.ones(2),), ("x",), (None,), (1.0, [0, 1]), (1.0, [0, 1], 3), (1.0, None, 3), (1.0, None, 0), (1.0, [0, 5]), (torch.ones(1, 1),))],
+        "thinned": thinned,
+        "wrong": lambda: [
+            said(tp.LossMonitor, *a)
+            for a in (
+                (3,),
+                (tp.ForwardLoss(T, "none"),),
+                (tp.ForwardLoss(T), 19),
+                (tp.ForwardLoss(T), 20),
+                (tp.ForwardLoss(T), 30, 0),
+                (tp.ForwardLoss(T), 30, 5, 0),
+                (tp.ForwardLoss(T), 30, 5, 31.0),
+                (tp.ForwardLoss(T), 30, 5, 4.5, 0),
+            )
+        ],
+        "updates": lambda: [
+            said(tp.LossMonitor(loss, num_examples=e).update, *a)
+            for loss, e in ((tp.ForwardLoss(T), None), (tp.ForwardLoss(T, "sum"), None), (tp.ForwardLoss(T), 5))
+            for a in (
+                (1.0,),
+                (torch.ones(2),),
+                ("x",),
+                (None,),
+                (1.0, [0, 1]),
+                (1.0, [0, 1], 3),
+                (1.0, None, 3),
+                (1.0, None, 0),
+                (1.0, [0, 5]),
+                (torch.ones(1, 1),),
+            )
+        ],
         "fresh": lambda: (m := tp.LossMonitor(tp.BackwardLoss(T))) and [str(m), m.history],
-    }  # fmt: skip
+    }
     return each(out)
 
 

@@ -594,8 +594,8 @@ def _texts_as_lists(y: Any, argument: str) -> Any:
     for row, label in enumerate(out):
         if not _is_none(label) and not _is_collection(label):
             raise InputError(
-                f"{argument}: expected candidate sets, as lists of class names or as text such as a|b, got {label!r} at "
-                f"row {row}"
+                f"{argument}: expected candidate sets, as lists of class names or as text such as a|b, got {label!r} "
+                f"at row {row}"
             )
     return out
 
@@ -653,7 +653,8 @@ class Pairs(LabelSpace):
             if _is_none(pair):
                 gaps[i] = True
                 continue
-            if not _is_pair(pair) or len(pair) != 2 or not is_index(item(pair[0])) or not 0 <= item(pair[0]) < len(parts):
+            whole = _is_pair(pair) and len(pair) == 2 and is_index(item(pair[0]))
+            if not whole or not 0 <= item(pair[0]) < len(parts):
                 raise InputError(
                     f"{argument}: expected (source, label) pairs with a source in [0, {len(parts)}), got {pair!r} at "
                     f"row {i}"
