@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import warnings
 from collections.abc import Callable, Mapping, Set
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 from tests.figures.keeping import NUMBER, Word
 
+SETS = re.compile(r"\{([^{}]*)\}")  # of names, whose order is another in every run
 LONG = 60  # letters up to which a text is kept as it is
 MANY = 12  # numbers of an array up to which all are kept
 
@@ -28,6 +30,7 @@ def thinned(array: np.ndarray) -> list[Any]:
 def plain(found: Any) -> Any:
     """Results as numbers and words: the type and shape of an array, the keys of a dict, the letters of a long text."""
     if isinstance(found, str):
+        found = SETS.sub(lambda match: "{" + ", ".join(sorted(match[1].split(", "))) + "}", found)
         return Word(found) if len(found) <= LONG and not NUMBER.search(found) else found
     if isinstance(found, torch.Tensor):
         kind = f"{str(found.dtype).removeprefix('torch.')} {tuple(found.shape)}"
@@ -41,6 +44,8 @@ def plain(found: Any) -> Any:
         return [Word("set"), *map(plain, sorted(found, key=str))]
     if isinstance(found, (list, tuple)):
         return [plain(x) for x in found]
+    if callable(found) and not isinstance(found, torch.nn.Module):
+        return Word("a function")
     if dataclasses.is_dataclass(found) and not isinstance(found, type):
         return [[Word(f.name), plain(getattr(found, f.name))] for f in dataclasses.fields(found) if f.name[0] != "_"]
     return found

@@ -69,14 +69,15 @@ def are_numbers(names: Sequence[Any]) -> bool:
     return [key(name) for name in names] == list(range(len(names)))
 
 
+def _text(name: Any) -> str:
+    """A name as code has it; of a set always in one order."""
+    return "{" + ", ".join(map(repr, sorted(name, key=str))) + "}" if isinstance(name, frozenset) else repr(name)
+
+
 def shown(names: Iterable[Any]) -> str:
     """The first names of a list, for a message."""
     known = list(names)
-
-    def text(name: Any) -> str:
-        return "{" + ", ".join(map(repr, sorted(name, key=str))) + "}" if isinstance(name, frozenset) else repr(name)
-
-    return ", ".join(map(text, known[:SHOWN])) + (f", ... ({len(known)} in all)" if len(known) > SHOWN else "")
+    return ", ".join(map(_text, known[:SHOWN])) + (f", ... ({len(known)} in all)" if len(known) > SHOWN else "")
 
 
 def absent(values: NDArray[Any], no_answer: bool = False) -> BoolArray:
@@ -330,7 +331,7 @@ class LabelSpace(ABC):
         label, of_class = self.names[row], f"class {self.class_names[z]}"
         if isinstance(label, tuple):
             return f"P(label {label[1]} | {of_class}) of source {label[0]}", 1
-        return f"P(label {label} | {of_class})", 1
+        return f"P(label {_text(label) if isinstance(label, frozenset) else label} | {of_class})", 1
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: the kind of label, and the names of classes and labels where they have some."""
