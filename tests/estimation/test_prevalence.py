@@ -310,7 +310,8 @@ def test_known_rows_without_a_label_count_by_their_class():
     true = np.where(rng.random(400) < 0.3, names[z], None)
     whole, labelled = tp.weak_prevalence(y, T, true=true), np.array([v is not None for v in y])
     nothing = np.array([v is None and t is None for v, t in zip(y, true, strict=True)])
-    assert whole.n == 400 - nothing.sum() and whole.checked == sum(t is not None for t in true)
+    assert whole.n == 400 - nothing.sum()
+    assert whole.checked == sum(t is not None for t in true)
     np.testing.assert_allclose(whole.value, tp.weak_prevalence(y[~nothing], T, true=true[~nothing]).value)
     some = np.where(labelled, true, None)  # then rows without a label say nothing at all
     found, kept = tp.weak_prevalence(y, T, true=some), tp.weak_prevalence(y[labelled], T, true=some[labelled])

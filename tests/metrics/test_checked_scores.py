@@ -217,4 +217,6 @@ def test_predictions_that_differ_in_every_row_are_compared(n):
     z = np.random.default_rng(n).integers(3, size=n)
     true = np.where(np.arange(n) % 3 == 0, z, -1)
     found = tp.paired_test(z, (z + (np.arange(n) % 4 == 0)) % 3, (z + 2) % 3, None, "accuracy", true=true)
-    assert found.better == "a" and found.interval[0] > 0 and math.isfinite(found.stderr)
+    assert found.better == "a"
+    assert found.interval[0] > 0
+    assert math.isfinite(found.stderr)
