@@ -264,7 +264,7 @@ def weak_prevalence(
         contradiction = _contradicts(transition, known)
         if transition.diagnose().reconstructible and not contradiction:
             y, true = known.labels, known.true
-            labelled = (known.columns >= 0).any(axis=1)
+            labelled: NDArray[np.bool_] = np.asarray((known.columns >= 0).any(axis=1))
             some = np.flatnonzero(labelled | (true >= 0))  # else nothing is known of a row
             if len(some) < len(true):
                 y, true, labelled = y[some], true[some], labelled[some]
