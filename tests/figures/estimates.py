@@ -688,7 +688,7 @@ def by_groups() -> Cases:
     }
 
 
-def of_estimates() -> Cases:
+def estimates() -> Cases:
     """Every case of estimation by its name."""
     rooms = {
         "answers": long_tables,

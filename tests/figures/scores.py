@@ -690,7 +690,7 @@ def pictures() -> Cases:
     }
 
 
-def of_scores() -> Cases:
+def scores() -> Cases:
     """Every case of scores by its name."""
     rooms = {
         "known rows": with_known_rows,
