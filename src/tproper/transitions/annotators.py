@@ -24,19 +24,13 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks, count_text, look_up, tracing
 from ..errors import InputError
-from .base import (
-    CONDITION_LIMIT,
-    ENUMERATION_LIMIT,
-    DenseReconstruction,
-    Reconstruction,
-    Tables,
-    Transition,
-    drawn_parts,
-    read_transitions,
-)
-from .dense import dense_guard, left_inverse
+from .base import Transition, read_transitions
+from .dense import ENUMERATION_LIMIT, DenseReconstruction, dense_guard
 from .diagnosis import Diagnosis, diagnose_matrix
-from .evidence import Dense, DenseRows, Kinds, Needs, Rows, Targets
+from .evidence import Dense, DenseRows, Kinds, Needs, Rows, Tables, Targets
+from .inverses import left_inverse
+from .posterior import drawn_parts
+from .reconstruction import CONDITION_LIMIT, Reconstruction
 from .soft import SoftLabels, is_soft
 
 MOST_LABELS = 1 << ENUMERATION_LIMIT  # rows of answers are listed one by one up to this many

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._core import FloatArray, checks
-from .base import EstimatedTransition, Reconstruction
+from .dense import EstimatedTransition
 from .families import partial_labels
 from .posterior import Posterior
+from .reconstruction import Reconstruction
 from .sets import IndependentSets
 from .shrinkage import beta_interval
 

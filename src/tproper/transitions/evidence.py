@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,6 +23,7 @@ from .set_mass import indicator, log_set_mass, mask_sizes
 
 FEW = 1 << 13  # entries of targets up to which a table of them costs less than what would do without
 MOST_KINDS = 1 << 14  # labels that are told apart one by one where classes differ
+Tables = Mapping[str, Tensor]
 Needs = Literal["label", "norm", "all"]  # what a score needs of q = T p: q_y, ||q||^2 too, or all of q
 
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks, count_text
 from ..errors import InputError
-from .base import DenseTransition, Transition, read_transitions
-from .dense import DENSE_LIMIT
+from .base import Transition, read_transitions
+from .dense import DENSE_LIMIT, DenseTransition
 from .labels import POSITIVE_UNLABELED
 from .sets import CandidateSetTransition, FixedSizeSets, independent_sets, log_binomial
 from .stacked import StackedTransition

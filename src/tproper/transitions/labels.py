@@ -52,6 +52,11 @@ def item(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
 
+def label_text(name: object) -> str:
+    """A label's name as text; sets in braces."""
+    return "{" + ", ".join(map(str, sorted(name))) + "}" if isinstance(name, (set, frozenset)) else str(name)
+
+
 def is_index(label: Any) -> bool:
     """Whether a label is a whole number, which may stand for a row."""
     whole = isinstance(label, (int, np.integer)) or (isinstance(label, (float, np.floating)) and label.is_integer())

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks
 from ..errors import InputError
-from .base import DenseTransition
-from .dense import DENSE_LIMIT
+from .dense import DENSE_LIMIT, DenseTransition
 from .families import BagTransition, coarse_labels, of_positives, unlabeled_sets
 
 UNLABELED_ROW = "unlabeled"

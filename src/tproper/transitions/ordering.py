@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from .annotators import AnnotatorTransition
-from .base import DenseTransition, Transition
+from .base import Transition
+from .dense import DenseTransition
 from .families import BagTransition
 from .labels import sorted_names
 from .named import NamedTransition

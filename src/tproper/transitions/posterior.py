@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks
 from ..errors import InputError
 from .shrinkage import column_intervals, opened
+
+if TYPE_CHECKING:
+    from .base import Transition
 
 MOST_DRAWS, FEWEST_DRAWS, ENTRIES = 8192, 512, 1 << 22
 
@@ -79,3 +85,15 @@ class Posterior:
         gammas = rng.standard_gamma(a[rng.permutation(component)])
         total = gammas.sum(axis=1, keepdims=True)
         return np.divide(gammas, total, out=np.tile(self.mean, (n, 1, 1)), where=total > 0)
+
+
+def drawn_parts(parts: Sequence[Transition], count: int, seed: int | np.random.SeedSequence) -> list[FloatArray] | None:
+    """Draws (S, M_a, K) of each of several T, those that are known as often as they stand; None where all are."""
+    if not any(t.estimated for t in parts):
+        return None
+    own = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    drawn = [t.draws_of_posterior(count, stream) for t, stream in zip(parts, own.spawn(len(parts)), strict=True)]
+    return [
+        np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if T is None else T
+        for t, T in zip(parts, drawn, strict=True)
+    ]

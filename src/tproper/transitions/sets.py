@@ -16,10 +16,11 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, look_up, tracing
 from ..errors import InputError
-from .base import ENUMERATION_LIMIT, DenseReconstruction, Rate, Reconstruction, Tables, Transition, probes
-from .dense import dense_guard, left_inverse
+from .base import Rate, Transition, probes
+from .dense import ENUMERATION_LIMIT, dense_guard
 from .diagnosis import Diagnosis
-from .evidence import MOST_KINDS, Kinds, Needs, Pattern, Rows, SetRows, Step, Targets
+from .evidence import MOST_KINDS, Kinds, Needs, Pattern, Rows, SetRows, Step, Tables, Targets
+from .reconstruction import Reconstruction
 from .set_mass import mask_sizes
 from .soft import SoftLabels, is_soft
 from .uniform import even_kernel
@@ -190,7 +191,7 @@ class CandidateSetTransition(SetTransition):
         """In closed form for a uniform prior; for any other, by enumeration."""
         if prior is None or np.ptp(prior) == 0:
             return SetReconstruction(self, method if method != "inverse" else "min_variance")
-        return DenseReconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
+        return super().left_inverse(method, prior)
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """log g by set size."""

@@ -24,7 +24,8 @@ from .._core import FloatArray, checks, tracing
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    from .base import Reconstruction, Transition
+    from .base import Transition
+    from .reconstruction import Reconstruction
 
 MOST_COMBINATIONS = 1 << 12  # of the answers of one row that several annotators leave open
 

@@ -12,7 +12,9 @@ from torch import Tensor
 from .._core import FloatArray, Labels, checks, tracing
 from ..errors import InputError
 from .annotators import common_names
-from .base import DenseTransition, Transition, drawn_parts
+from .base import Transition
+from .dense import DenseTransition
+from .posterior import drawn_parts
 from .soft import SoftLabels
 
 
