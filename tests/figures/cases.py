@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,30 +12,7 @@ from tests.laws.registry import LOSSES, POTENTIALS, TRANSITIONS
 
 import tproper as tp
 
-DATED = re.compile(r"\d{4}-\d\d-\d\d|tproper \d[\w.]*")  # of the day and of the release
-NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 ROWS = 160
-
-
-def numbers(found: Any) -> list[float | str]:
-    """The numbers of a result, in order; those that a text prints are taken from it, its words are left out."""
-    if found is None or isinstance(found, (bool, np.bool_)):
-        return [str(found)]
-    if isinstance(found, str):
-        return [float(n) for n in NUMBER.findall(DATED.sub("", found))]
-    if isinstance(found, (int, float, np.number)):
-        return [float(found)]
-    if isinstance(found, torch.Tensor):
-        return numbers(found.detach().numpy())
-    if isinstance(found, np.ndarray):
-        return numbers(found.ravel().tolist())
-    if isinstance(found, dict):
-        return [x for value in found.values() for x in numbers(value)]
-    if isinstance(found, (list, tuple)):
-        return [x for value in found for x in numbers(value)]
-    if isinstance(found, tp.Score):
-        return numbers([found.value, found.stderr, *found.interval, str(found)])
-    return numbers(str(found))
 
 
 def model(K: int, n: int = ROWS, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -275,13 +250,3 @@ def cases() -> dict[str, Callable[[], Any]]:
     for head, room in rooms.items():
         out |= {f"{head}: {what}": call for what, call in room().items()}
     return out | more()
-
-
-def computed(call: Callable[[], Any]) -> list[float | str]:
-    """The numbers of a case; of a refusal, the argument that it names."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return numbers(call())
-        except tp.InputError as error:
-            return [f"refused: {error.argument}"]

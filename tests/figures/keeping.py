@@ -1,0 +1,98 @@
+"""Figures that a file keeps: compared on every run, and written anew on purpose alone."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import warnings
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tproper as tp
+
+DATED = re.compile(r"\d{4}-\d\d-\d\d|tproper \d[\w.]*")  # of the day and of the release
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+DIGITS, NEAR, ZERO = 9, 2e-3, 1e-6  # kept; relative, since other versions of BLAS end searches elsewhere; absolute
+
+
+class Word(str):
+    """A text that is an outcome itself, such as the name of a choice: it is kept as it is."""
+
+    __slots__ = ()
+
+
+def numbers(found: Any) -> list[float | str]:
+    """The numbers of a result, in order; of a text those that it prints, and a checksum of its words."""
+    if found is None or isinstance(found, (bool, np.bool_)):
+        return [str(found)]
+    if isinstance(found, Word):
+        return [str(found)]
+    if isinstance(found, str):
+        text = DATED.sub("", found)
+        words = " ".join(NUMBER.sub("#", text).split())
+        return [*map(float, NUMBER.findall(text)), f"words {zlib.crc32(words.encode()):08x}"]
+    if isinstance(found, (int, float, np.number)):
+        return [float(found)]
+    if isinstance(found, torch.Tensor):
+        return numbers(found.detach().numpy())
+    if isinstance(found, np.ndarray):
+        return numbers(found.ravel().tolist())
+    if isinstance(found, dict):
+        return [x for value in found.values() for x in numbers(value)]
+    if isinstance(found, (list, tuple)):
+        return [x for value in found for x in numbers(value)]
+    if isinstance(found, tp.Score):
+        return numbers([found.value, found.stderr, *found.interval, str(found)])
+    return numbers(str(found))
+
+
+def computed(call: Callable[[], Any]) -> list[float | str]:
+    """The numbers of a case, and the kinds of our warnings; of a refusal, the argument that it names."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = numbers(call())
+        except tp.InputError as error:
+            found = [f"refused: {error.argument}"]
+    return found + [w.category.__name__ for w in caught if w.category.__module__.startswith("tproper")]
+
+
+def rounded(values: list[float | str]) -> list[float | str]:
+    """As they are kept: nine digits, and no infinity, which JSON lacks."""
+    return [v if isinstance(v, str) else float(f"{v:.{DIGITS}g}") if math.isfinite(v) else str(v) for v in values]
+
+
+class Kept:
+    """The figures of some cases, in a file of one line a case so that a difference can be read."""
+
+    def __init__(self, file: Path, cases: Mapping[str, Callable[[], Any]]) -> None:
+        self.file, self.cases = file, cases
+        self.figures: dict[str, list[float | str]] = json.loads(file.read_text()) if file.exists() else {}
+
+    def check_names(self) -> None:
+        """Every case is kept, and none of them is without numbers, which would hold nothing."""
+        assert sorted(self.figures) == sorted(self.cases)
+        assert all(self.figures.values())
+
+    def check(self, name: str, rewrite: str) -> None:
+        """A case computes what is kept; `rewrite` is the command that keeps what it computes now."""
+        found, kept = rounded(computed(self.cases[name])), self.figures[name]
+        assert len(found) == len(kept)
+        apart = [
+            (i, a, b)
+            for i, (a, b) in enumerate(zip(found, kept, strict=True))
+            if a != (b if isinstance(a, str) or isinstance(b, str) else pytest.approx(b, rel=NEAR, abs=ZERO))
+        ]
+        assert apart == [], f"number, found, kept: meant? then {rewrite}"
+
+    def write(self) -> None:
+        """Keep what is computed now."""
+        lines = [f"{json.dumps(n)}: {json.dumps(rounded(computed(call)))}" for n, call in sorted(self.cases.items())]
+        self.file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
