@@ -27,7 +27,7 @@ from ..errors import InputError
 from .base import Transition, read_transitions
 from .dense import ENUMERATION_LIMIT, DenseReconstruction, dense_guard
 from .diagnosis import Diagnosis, diagnose_matrix
-from .evidence import Dense, DenseRows, Kinds, Needs, Rows, Tables, Targets
+from .evidence import Dense, DenseRows, Kinds, Needs, Rows, Silenced, Tables, Targets
 from .inverses import left_inverse
 from .posterior import drawn_parts
 from .reconstruction import CONDITION_LIMIT, Reconstruction
@@ -284,7 +284,7 @@ class AnnotatorTransition(Transition):
     def sum_answers(self, labels: Tensor, *stacked: Tensor) -> list[Tensor]:
         """Of each of some tables, with a row for every answer and zeros for a missing one, the sum over the answers
         given (..., K). Where most are missing only the others are looked at."""
-        if not tracing.traced() and not labels.is_cuda:
+        if tracing.at_hand(labels):
             flat = labels.reshape(-1, labels.shape[-1])
             given = flat >= 0
             if int(given.sum()) < SPARSE * flat.numel():
@@ -353,7 +353,8 @@ class AnswerReconstruction(Reconstruction):
         """The mixtures."""
         weight, weighted = tables["answer_weight"].to(dtype), tables["answer_targets"].to(dtype)
         total, mixed = self.transition.sum_answers(labels, weight, weighted)
-        return Dense(mixed / torch.where(total > 0, total, 1.0) + 1.0 / self.transition.num_classes)
+        mixtures = mixed / torch.where(total > 0, total, 1.0) + 1.0 / self.transition.num_classes
+        return Silenced(Dense(mixtures), self.silent(labels))
 
     def own(self, annotator: int) -> FloatArray:
         """R_a (K, M_a) of one annotator."""
@@ -408,8 +409,9 @@ class CompleteReconstruction(DenseReconstruction):
 
     def columns(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Targets:
         """The columns of R."""
-        rows = self.transition.row_index(labels.clamp_min(0))
-        return Dense(look_up(tables["R_T"].to(dtype), torch.where(self.silent(labels), len(tables["R_T"]) - 1, rows)))
+        rows, silent = self.transition.row_index(labels.clamp_min(0)), self.silent(labels)
+        where = torch.where(silent, len(tables["R_T"]) - 1, rows)
+        return Silenced(Dense(look_up(tables["R_T"].to(dtype), where)), silent)
 
     def silent(self, labels: Tensor) -> Tensor:
         """Incomplete rows."""
@@ -485,7 +487,7 @@ def kept_on(owner: Any, name: str, device: torch.device) -> Tensor:
 
 def sum_rows(table: Tensor, index: Tensor) -> Tensor:
     """``sum over the last axis of table[index]``: (..., m) -> (..., K), without the (..., m, K) array in between."""
-    if tracing.traced():
+    if tracing.transformation():
         return look_up(table, index).sum(-2)
     rows = index.reshape(-1, index.shape[-1])
     if table.dtype == torch.float64 and not table.is_cuda:  # torch sums bags of float64 five times slower than this

@@ -19,7 +19,7 @@ from .._core import ConditioningWarning, FloatArray, Labels, NotReconstructibleE
 from ..errors import InputError
 from .evidence import Dense, Kinds, Pattern, Silenced, Tables, Targets, listed
 from .labels import label_text
-from .soft import hard_labels, is_soft, soft_silent, soft_targets
+from .soft import hard_labels, soft_silent, soft_targets
 
 if TYPE_CHECKING:
     from .base import Transition
@@ -132,15 +132,13 @@ class Reconstruction:
     def evidence(self, labels: Tensor, dtype: torch.dtype = torch.float64, tables: Tables | None = None) -> Targets:
         """The targets of encoded labels, soft ones too; `tables` are those of `tables()`, made anew by default."""
         tables = as_tensors(self.tables(), device=labels.device) if tables is None else tables
-        if is_soft(labels):
-            targets: Targets = Dense(soft_targets(self, labels, dtype))
-            silent = soft_silent(self, labels)
-        else:
-            silent, targets = self.silent(labels), self.columns(labels, dtype, tables)
+        if not labels.is_floating_point():
+            return self.columns(labels, dtype, tables)
+        targets, silent = Dense(soft_targets(self, labels, dtype)), soft_silent(self, labels)
         return targets if silent is None else Silenced(targets, silent)
 
     def columns(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Targets:
-        """What `evidence` answers of hard labels that say something, by structure."""
+        """What `evidence` answers of hard labels, by structure; those of `silent` labels are `Silenced`."""
         raise NotImplementedError(f"{type(self).__name__}: a structure of R gives the targets of labels")
 
     @property
