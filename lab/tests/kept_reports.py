@@ -16,7 +16,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from blobs import blobs
-from tests.figures.keeping import Word, numbers
+from tests.figures.keeping import Word, numbers, shapes
 
 import tproper as tp
 from tproper.transitions import AnnotatorTransition
@@ -208,21 +208,6 @@ def boards() -> Cases:
         ],
         "verdicts": lambda: [Word(short_verdict(c)) for j in judged() for c in j.cards.values()],
     }
-
-
-def shapes(figure: Any) -> list[Any]:
-    """What a figure draws: lines, points, bars, limits, scales and names."""
-    out: list[Any] = []
-    for axes in figure.axes:
-        out += [line.get_xydata() for line in axes.lines]
-        out += [c.get_segments() if hasattr(c, "get_segments") else c.get_offsets() for c in axes.collections][:20]
-        out += [[*patch.get_extents().bounds] for patch in axes.patches]
-        out += [np.array(image.get_array(), dtype=float)[::7, ::7] for image in axes.images]
-        out += [*axes.get_xlim(), *axes.get_ylim(), Word(axes.get_xscale()), Word(axes.get_xlabel())]
-        out += [Word(axes.get_title()), [Word(t.get_text()) for t in axes.texts]]
-        legend = axes.get_legend()
-        out += [Word(t.get_text()) for t in legend.get_texts()] if legend else []
-    return out
 
 
 @functools.cache

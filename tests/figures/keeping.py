@@ -96,3 +96,19 @@ class Kept:
         """Keep what is computed now."""
         lines = [f"{json.dumps(n)}: {json.dumps(rounded(computed(call)))}" for n, call in sorted(self.cases.items())]
         self.file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def shapes(figure: Any) -> list[Any]:
+    """What a figure draws: lines, points, bars, images, limits, scales and names."""
+    out: list[Any] = []
+    for axes in figure.axes:
+        out += [line.get_xydata() for line in axes.lines]
+        out += [c.get_segments() if hasattr(c, "get_segments") else c.get_offsets() for c in axes.collections][:20]
+        out += [c.get_sizes() for c in axes.collections if hasattr(c, "get_sizes")][:20]
+        out += [[*patch.get_extents().bounds] for patch in axes.patches]
+        out += [np.array(image.get_array(), dtype=float)[::7, ::7] for image in axes.images]
+        out += [*axes.get_xlim(), *axes.get_ylim(), Word(axes.get_xscale()), Word(axes.get_xlabel())]
+        out += [Word(axes.get_title()), [Word(t.get_text()) for t in axes.texts]]
+        legend = axes.get_legend()
+        out += [Word(t.get_text()) for t in legend.get_texts()] if legend else []
+    return out
