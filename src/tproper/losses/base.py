@@ -244,7 +244,13 @@ class WeakLabelLoss(nn.Module, ABC):
 
     def ignored(self, labels: Labels, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
         """Labels with 0 in place of `ignore_index`, and which examples (...) they leave out."""
-        return self.transition.ignored(labels, cast(int, self.ignore_index), device)
+        given, out = checks.ignored(labels, cast(int, self.ignore_index), device)
+        if (
+            self.transition.sources and out.ndim > 1 and out.shape[-1] == 2
+        ):  # (source, label), the index in either place
+            out = out.any(-1)
+            given = given.masked_fill(out[..., None], 0)
+        return given, out
 
     def _evaluate(
         self, scores: Tensor, labels: Labels, weights: Tensor | None, transitions: Tensor | None, reduction: Reduction

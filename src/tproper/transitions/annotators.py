@@ -31,7 +31,7 @@ from .evidence import Dense, DenseRows, Kinds, Needs, Rows, Silenced, Tables, Ta
 from .inverses import left_inverse
 from .posterior import drawn_parts
 from .reconstruction import CONDITION_LIMIT, Reconstruction
-from .soft import SoftLabels, is_soft
+from .soft import SoftLabels
 
 MOST_LABELS = 1 << ENUMERATION_LIMIT  # rows of answers are listed one by one up to this many
 LEAST_VARIANCE = 1e-9  # of a target; otherwise an annotator who is never wrong would silence all others
@@ -103,30 +103,16 @@ class AnnotatorTransition(Transition):
         rows = np.array(self.weak_labels)
         return np.asarray(np.prod([T[:, rows[:, a]] for a, T in enumerate(parts)], axis=0), dtype=np.float64)
 
-    def with_gaps_of(self, labels: Tensor, others: Tensor) -> Tensor:
-        """No answer where the others have none."""
-        return torch.where(others.isnan().any(-1) if is_soft(others) else others < 0, MISSING, labels)
-
-    def given_inverse(self, matrix: ArrayLike) -> Reconstruction:
+    def _given_inverse(self, matrix: ArrayLike) -> Reconstruction:
         """Of complete rows of answers."""
         return CompleteReconstruction(matrix, self)
-
-    @property
-    def answer_sizes(self) -> list[int] | None:
-        """How many labels each annotator has."""
-        return list(self.sizes)
 
     @property
     def share_shape(self) -> tuple[int, ...]:
         """A row for each annotator, as long as the longest."""
         return (len(self.sizes), max(self.sizes))
 
-    @property
-    def table_rows(self) -> int:
-        """Those of all annotators."""
-        return sum(self.sizes)
-
-    def spoken(self, shares: Tensor) -> Tensor:
+    def _spoken(self, shares: Tensor) -> Tensor:
         """Shares (..., m, M) of answers, checked; silence that is an answer is a share of one."""
         out = shares.clone()
         for a, size in enumerate(self.sizes):
@@ -170,7 +156,7 @@ class AnnotatorTransition(Transition):
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Answers (..., m) as int64, checked; -1 where there is none."""
         if isinstance(labels, SoftLabels):
-            return labels.of(self, device)
+            return self._spoken(labels.of(self, device))
         m = len(self.sizes)
         most = max(self.sizes)
         out = checks.index_labels(labels, most, device=device, validate=False, instead=NO_ANSWER)
@@ -251,7 +237,7 @@ class AnnotatorTransition(Transition):
         """log T of all annotators, one under the other, and a row of zeros for a missing answer."""
         with np.errstate(divide="ignore"):
             blocks = [np.log(t.matrix()) for t in self.transitions]
-        return self.with_whole({"log_T": np.concatenate([*blocks, np.zeros((1, self.num_classes))])}, needs)
+        return self._with_whole({"log_T": np.concatenate([*blocks, np.zeros((1, self.num_classes))])}, needs)
 
     def gram(self) -> FloatArray:
         """The product of the annotators' own, entry by entry."""

@@ -183,11 +183,6 @@ class Transition:
         return (self.num_weak_labels,)
 
     @property
-    def table_rows(self) -> int:
-        """How many rows the tables have that T is made of: those of all annotators together, else M."""
-        return self.num_weak_labels
-
-    @property
     def vacuous(self) -> Tensor | None:
         """The encoded label that rules no class out, the set of all classes, where labels are sets; else None."""
         return torch.ones(self.num_classes, dtype=torch.bool) if self.per_class_labels else None
@@ -269,7 +264,7 @@ class Transition:
         a, b = self.fingerprint(), other.fingerprint()
         return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-12, atol=0))
 
-    def names_for(self, classes: list[Any]) -> list[Any] | None:
+    def _names_for(self, classes: list[Any]) -> list[Any] | None:
         """The names of the weak labels where classes have these names; None where that follows from `weak_labels`."""
         return None
 
@@ -281,11 +276,9 @@ class Transition:
     @property
     def log_shift(self) -> FloatArray:
         """What leads from log-probabilities among the training rows to the population's (K,), where T says it: or 0."""
-        return np.zeros(self.num_classes)
-
-    def ignored(self, labels: Labels, index: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
-        """Labels with 0 in place of `index`, and which examples (...) these are."""
-        return checks.ignored(labels, index, device)
+        if self.prior is None or self.trained_shares is None:
+            return np.zeros(self.num_classes)
+        return np.log(self.prior / self.trained_shares)
 
     def wrong_label(self, label: int) -> str:
         """What was expected instead of an encoded label that is none; of a mask `label` is its size."""
@@ -303,16 +296,6 @@ class Transition:
         """Whether T, or that of a source or an annotator, was estimated."""
         return self.posterior is not None or any(t.estimated for t in (*self.sources, *self.separate))
 
-    def drawn_confusions(self, reconstruction: Reconstruction, count: Callable[[int], int]) -> FloatArray:
-        """``R T_s`` (S, K, K) of draws of an estimated T: ``count(size)`` of them where each takes `size` numbers."""
-        T = self.draws_of_posterior(count(self.table_rows * self.num_classes))
-        assert T is not None
-        return np.asarray(reconstruction.matrix() @ T)
-
-    def with_gaps_of(self, labels: Tensor, others: Tensor) -> Tensor:
-        """Encoded labels, with gaps where other labels of the same rows have some."""
-        return labels
-
     def score_bounds(self, score: Any) -> FloatArray:
         """The smallest ``l(T p, y)`` over all p of a proper score, by label: in the order of `log_row_maxima`.
 
@@ -322,7 +305,7 @@ class Transition:
         T = self.matrix()
         return np.array([score.bound(T, y) for y in range(len(T))])
 
-    def given_inverse(self, matrix: ArrayLike) -> Reconstruction:
+    def _given_inverse(self, matrix: ArrayLike) -> Reconstruction:
         """A reconstruction by its matrix (K, M), checked."""
         return Reconstruction(matrix, self)
 
@@ -339,10 +322,6 @@ class Transition:
     @property
     def size_probability(self) -> FloatArray | None:
         """``P(|S| = j)``, j = 0 .. K, where labels are candidate sets of which only the size matters; else None."""
-        return None
-
-    def size_draws(self, count: int) -> FloatArray | None:
-        """`size_probability` (count, K + 1) of draws of T, where it was estimated."""
         return None
 
     @property
@@ -368,16 +347,7 @@ class Transition:
         return None
 
     @property
-    def answer_sizes(self) -> list[int] | None:
-        """How many labels each of several annotators has, where a label is a row of their answers; else None."""
-        return None
-
-    def spoken(self, shares: Tensor) -> Tensor:
-        """Shares of answers as they stand: only annotators have silence to fill in."""
-        return shares
-
-    @property
-    def label_form(self) -> str:
+    def _label_form(self) -> str:
         """What is passed as a label: "index", "mask", "answers", or "positive/unlabeled"."""
         if self._label_kind == POSITIVE_UNLABELED:
             return POSITIVE_UNLABELED
@@ -394,16 +364,16 @@ class Transition:
 
     def fingerprint(self) -> FloatArray:
         """The form of the labels, the sizes, and `signature`: what tells T, and how its labels are passed."""
-        sizes = [len(self.label_form) + 1, self.num_classes, math.log1p(self.num_weak_labels)]
+        sizes = [len(self._label_form) + 1, self.num_classes, math.log1p(self.num_weak_labels)]
         return np.array([*sizes, *self.signature()], dtype=np.float64)
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """The arrays that `evidence` is made from; a loss keeps them as buffers. `needs`: what a score needs of T p."""
         with np.errstate(divide="ignore"):
             out = {"log_T": np.log(self.matrix())}
-        return self.with_whole(out, needs)
+        return self._with_whole(out, needs)
 
-    def with_whole(self, tables: dict[str, FloatArray], needs: Needs) -> dict[str, FloatArray]:
+    def _with_whole(self, tables: dict[str, FloatArray], needs: Needs) -> dict[str, FloatArray]:
         """Tables, and the Gram matrix, or T itself where its rows can be listed."""
         if needs == "norm":
             return {**tables, "gram": self.gram()}

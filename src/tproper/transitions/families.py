@@ -353,11 +353,6 @@ class BagTransition(DenseTransition):
         weighted = p * (self.prior / self.pooled)
         return weighted / weighted.sum(axis=-1, keepdims=True)
 
-    @property
-    def log_shift(self) -> FloatArray:
-        """What `population` adds to log-probabilities (K,), up to a constant of the row."""
-        return np.log((self.pooled if self.prior is None else self.prior) / self.pooled)
-
 
 def unlabeled_sets(proportions: ArrayLike, sizes: ArrayLike, prior: ArrayLike | None = None) -> BagTransition:
     """Bags of unlabeled data with known class shares: the weak label of an example is its bag. UU learning has two.

@@ -275,7 +275,7 @@ class LabelSpace(ABC):
     def names(self) -> list[Any]:
         """The names of the weak labels, in the order of T's rows."""
         own = self.class_names
-        words = self.transition.names_for(own)
+        words = self.transition._names_for(own)
         if words is not None:
             return words
         return [
@@ -294,7 +294,7 @@ class LabelSpace(ABC):
             missing = np.zeros(len(y), dtype=bool) if y.missing is None else y.missing
             return self.transition.encode(as_given(y.labels)), missing
         if isinstance(y, SoftLabels):
-            named = y.names is not None and self.transition.answer_sizes is None
+            named = y.names is not None and not self.transition.separate
             shares = SoftLabels(y.arranged(self.names).tensor, validate=False) if named else y
             return self.transition.encode(shares), np.zeros(len(y), dtype=bool)
         return self._read(y, argument)
@@ -378,7 +378,7 @@ class Names(LabelSpace):
     @property
     def has_names(self) -> bool:
         """Whether a label is known by a name: then an integer that is none is refused."""
-        of_classes = self.transition.label_kind == "classes" or self.transition.names_for(self.class_names) is not None
+        of_classes = self.transition.label_kind == "classes" or self.transition._names_for(self.class_names) is not None
         return self.classes is not None if of_classes else self.transition._weak_labels is not None
 
     @cached_property

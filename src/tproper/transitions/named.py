@@ -30,7 +30,7 @@ class NamedTransition(DenseTransition):
         self.kind, self.parameters = kind, dict(parameters)
         self.name = f"{kind}({', '.join(_shown(v) for v in parameters.values())})"
 
-    def names_for(self, classes: list[Any]) -> list[Any] | None:
+    def _names_for(self, classes: list[Any]) -> list[Any] | None:
         """The names of the weak labels where classes have these names."""
         if self._weak_labels is None:
             return None

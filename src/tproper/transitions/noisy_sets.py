@@ -112,7 +112,7 @@ class NoisySetTransition(SetTransition):
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """Both logarithms by set size."""
-        return self.with_whole({"log_inside": self.log_inside, "log_outside": self.log_outside}, needs)
+        return self._with_whole({"log_inside": self.log_inside, "log_outside": self.log_outside}, needs)
 
     def rows(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Rows:
         """One of the two probabilities inside of S, the other outside."""

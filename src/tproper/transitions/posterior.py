@@ -14,6 +14,7 @@ from .shrinkage import column_intervals, opened
 
 if TYPE_CHECKING:
     from .base import Transition
+    from .reconstruction import Reconstruction
 
 MOST_DRAWS, FEWEST_DRAWS, ENTRIES = 8192, 512, 1 << 22
 
@@ -66,6 +67,16 @@ class Posterior:
         else:
             low, high = np.quantile(self.many(), [tail, 1 - tail], axis=0)
         return (low, high) if self.counts is None else opened(low, high, self.counts, tail)
+
+    def size_draws(self, count: int) -> FloatArray | None:
+        """Draws (count, K + 1) of the probabilities of sizes, where labels are candidate sets of which only the size
+        matters; else None.
+        """
+        return None
+
+    def confusions(self, R: Reconstruction, count: int) -> FloatArray | None:
+        """``R T_s`` (count, K, K) of draws of T in closed form, where T is too large to be drawn; else None."""
+        return None
 
     def many(self) -> FloatArray:
         """The draws that are kept, or enough new ones."""

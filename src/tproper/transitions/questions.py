@@ -45,7 +45,7 @@ class QuestionTransition(Transition):
         """0 .. K-1, then "not 0" .. "not K-1"."""
         return [*range(self.num_classes), *(f"{NOT}{z}" for z in range(self.num_classes))]
 
-    def names_for(self, classes: list[Any]) -> list[Any]:
+    def _names_for(self, classes: list[Any]) -> list[Any]:
         """ "cat" for yes, "not cat" for no."""
         return [*classes, *(f"{NOT}{name}" for name in classes)]
 
@@ -131,7 +131,7 @@ class QuestionTransition(Transition):
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """None: two numbers determine T, unless a score needs more than the label's own."""
-        return self.with_whole({}, needs)
+        return self._with_whole({}, needs)
 
     def log_row_maxima(self) -> FloatArray:
         """For yes, then for no."""

@@ -157,7 +157,7 @@ class Reconstruction:
             return stored
         if isinstance(stored, Mapping):
             return transition.reconstruction(stored["method"], stored["prior"])
-        return transition.given_inverse(np.asarray(stored, dtype=np.float64))
+        return transition._given_inverse(np.asarray(stored, dtype=np.float64))
 
     def shares(self, labels: Tensor | None) -> FloatArray | None:
         """How much each annotator counts in the targets of these rows, where targets are mixtures of theirs."""

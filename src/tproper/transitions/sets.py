@@ -91,11 +91,11 @@ class SetTransition(Transition):
             return "non-empty candidate sets, got an empty one"
         return f"candidate sets of {_only(self.set_sizes())} classes, got one of {label}"
 
-    def with_whole(self, tables: dict[str, FloatArray], needs: Needs) -> dict[str, FloatArray]:
+    def _with_whole(self, tables: dict[str, FloatArray], needs: Needs) -> dict[str, FloatArray]:
         """Where rows are to be found, their numbers are made now, not while a call is traced."""
         if needs == "all":
             _ = self._row_of_bits
-        return super().with_whole(tables, needs)
+        return super()._with_whole(tables, needs)
 
     def per_label(self, per_size: FloatArray) -> FloatArray:
         """One value per set size, spread over the labels; as it is beyond 12 classes, where labels cannot be listed."""
@@ -195,7 +195,7 @@ class CandidateSetTransition(SetTransition):
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """log g by set size."""
-        return self.with_whole({"log_weight": self.log_weight}, needs)
+        return self._with_whole({"log_weight": self.log_weight}, needs)
 
     def rows(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Rows:
         """g inside of the set."""
