@@ -121,6 +121,60 @@ class Transition:
         out: EstimatedTransition = Transition._made_of["counts"]._of_counts(counts, weak_labels, structure)
         return out
 
+    def __repr__(self) -> str:
+        named = "" if self._classes is None else f" ({shown(self._classes)})"
+        return f"<{self.name}: {count_text(self.num_weak_labels)} weak labels, {self.num_classes} classes{named}>"
+
+    def plot(self, ax: Any = None, classes: Sequence[Any] | None = None) -> Any:
+        """T as a heat map, with 95% intervals where it is estimated, on matplotlib's axes, which are returned.
+
+        `ax`: axes of yours, or none for new ones. `classes`: names of the classes, in the order of T's columns.
+        """
+        return draw("transition", self, ax, classes=classes)
+
+    # What a structure gives, and what follows from it.
+
+    def matrix(self) -> FloatArray:
+        """T as a float64 array (M, K)."""
+        raise NotImplementedError(f"{type(self).__name__}: a structure of T has a matrix, or says that it is too large")
+
+    def draw(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+        """One weak label for each class, as `encode` takes them."""
+        raise NotImplementedError(f"{type(self).__name__}: a structure of T draws labels")
+
+    def sample(self, y: Labels, seed: int | np.random.Generator) -> NDArray[Any]:
+        """Draw one weak label for each class in `y`; the same seed gives the same labels, not `default_rng(seed)`'s."""
+        classes = checks.index_labels(y, self.num_classes, name="y").cpu().numpy()
+        return self.draw(classes, label_stream(seed))
+
+    def diagnose(self) -> Diagnosis:
+        """Rank, conditioning, kernel, ambiguity and supports of T."""
+        return diagnose_matrix(self.matrix(), self.name, self._weak_labels if self._labels_are_sets() else None)
+
+    def left_inverse(self, method: str, prior: FloatArray | None) -> Reconstruction:
+        """The R that `reconstruct` has decided on; a structure overrides this with its closed form."""
+        return Reconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
+
+    def _given_inverse(self, matrix: ArrayLike) -> Reconstruction:
+        """A reconstruction by its matrix (K, M), checked."""
+        return Reconstruction(matrix, self)
+
+    def reconstruction(self, method: str | Reconstruction = "auto", prior: ArrayLike | None = None) -> Reconstruction:
+        """A reconstruction R of this T (R T = I).
+
+        ``"inverse"`` (square T), ``"pinv"``, ``"min_variance"`` (smallest variance of the targets for a class `prior`,
+        uniform by default: ``(T^T D^-1 T)^-1 T^T D^-1`` with D = diag(T prior)), ``"tightest"`` (smallest largest
+        critical k), or ``"auto"``: the inverse where T is square, else minimum variance.
+
+        Raises
+        ------
+        NotReconstructibleError
+            Some classes cannot be told apart from weak labels: T has no left inverse.
+        """
+        return reconstruct(self, method, prior)
+
+    # Names of classes and of labels.
+
     def named(self, names: Sequence[Any] | None) -> Self:
         """This T with these names of classes for its columns, in this order; None takes them away.
 
@@ -139,6 +193,20 @@ class Transition:
         return None if self._classes is None else list(self._classes)
 
     @property
+    def weak_labels(self) -> list[Any]:
+        """The weak labels' names, in the order of the rows of `matrix()`."""
+        return list(range(self.num_weak_labels)) if self._weak_labels is None else list(self._weak_labels)
+
+    def _names_for(self, classes: list[Any]) -> list[Any] | None:
+        """The names of the weak labels where classes have these names; None where that follows from `weak_labels`."""
+        return None
+
+    @property
+    def labels(self) -> LabelSpace:
+        """What a label of this T is: how people write it, what it is called, and how losses take it."""
+        return space_of(self, self._classes)
+
+    @property
     def label_kind(self) -> str:
         """What a weak label is: a key of `labels.KINDS`. It follows from the structure of T and the names of its rows,
         unless it is set; never from T's own name, which is for people.
@@ -154,18 +222,17 @@ class Transition:
         checks.choice(kind, "label_kind", KINDS)
         self._label_kind = kind
 
+    @property
+    def _label_form(self) -> str:
+        """What is passed as a label: "index", "mask", "answers", or "positive/unlabeled"."""
+        if self._label_kind == POSITIVE_UNLABELED:
+            return POSITIVE_UNLABELED
+        return "mask" if self.per_class_labels else "answers" if self.label_shape else "index"
+
     def _labels_are_sets(self) -> bool:
         return bool(self._weak_labels) and all(isinstance(s, (set, frozenset)) for s in self._weak_labels or [])
 
-    @property
-    def labels(self) -> LabelSpace:
-        """What a label of this T is: how people write it, what it is called, and how losses take it."""
-        return space_of(self, self._classes)
-
-    @property
-    def weak_labels(self) -> list[Any]:
-        """The weak labels' names, in the order of the rows of `matrix()`."""
-        return list(range(self.num_weak_labels)) if self._weak_labels is None else list(self._weak_labels)
+    # What labels look like to a loss.
 
     @property
     def label_shape(self) -> tuple[int, ...]:
@@ -187,14 +254,6 @@ class Transition:
         """The encoded label that rules no class out, the set of all classes, where labels are sets; else None."""
         return torch.ones(self.num_classes, dtype=torch.bool) if self.per_class_labels else None
 
-    def matrix(self) -> FloatArray:
-        """T as a float64 array (M, K)."""
-        raise NotImplementedError(f"{type(self).__name__}: a structure of T has a matrix, or says that it is too large")
-
-    def __repr__(self) -> str:
-        named = "" if self._classes is None else f" ({shown(self._classes)})"
-        return f"<{self.name}: {count_text(self.num_weak_labels)} weak labels, {self.num_classes} classes{named}>"
-
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Weak labels in their canonical tensor form, checked."""
         if isinstance(labels, SoftLabels):
@@ -205,43 +264,66 @@ class Transition:
             labels = self.named(None).labels.encode(labels, "labels")
         return checks.index_labels(labels, self.num_weak_labels, device=device, validate=validate)
 
-    def sample(self, y: Labels, seed: int | np.random.Generator) -> NDArray[Any]:
-        """Draw one weak label for each class in `y`; the same seed gives the same labels, not `default_rng(seed)`'s."""
-        classes = checks.index_labels(y, self.num_classes, name="y").cpu().numpy()
-        return self.draw(classes, label_stream(seed))
+    def speaks(self, labels: Tensor) -> Tensor:
+        """Whether each encoded label is more than silence (n,)."""
+        return torch.ones(labels.shape[: labels.ndim - len(self.label_shape)], dtype=torch.bool, device=labels.device)
 
-    def draw(self, classes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
-        """One weak label for each class, as `encode` takes them."""
-        raise NotImplementedError(f"{type(self).__name__}: a structure of T draws labels")
+    def wrong_label(self, label: int) -> str:
+        """What was expected instead of an encoded label that is none; of a mask `label` is its size."""
+        return f"integers in [0, {self.num_classes}), got {label}"
 
-    def plot(self, ax: Any = None, classes: Sequence[Any] | None = None) -> Any:
-        """T as a heat map, with 95% intervals where it is estimated, on matplotlib's axes, which are returned.
+    def of_known_classes(self, labels: Tensor, known: Tensor, classes: Tensor) -> Tensor | None:
+        """Labels with those of rows whose class is `known` replaced by labels that can only come from it.
 
-        `ax`: axes of yours, or none for new ones. `classes`: names of the classes, in the order of T's columns.
+        Only where these have the same probability for every class, so that -log p_z is their loss up to a constant.
         """
-        return draw("transition", self, ax, classes=classes)
+        return None
 
-    def diagnose(self) -> Diagnosis:
-        """Rank, conditioning, kernel, ambiguity and supports of T."""
-        return diagnose_matrix(self.matrix(), self.name, self._weak_labels if self._labels_are_sets() else None)
+    # What T is made of.
 
-    def reconstruction(self, method: str | Reconstruction = "auto", prior: ArrayLike | None = None) -> Reconstruction:
-        """A reconstruction R of this T (R T = I).
+    @property
+    def separate(self) -> Sequence[Transition]:
+        """T of each of several annotators, where a label is a row of their answers; else none."""
+        return ()
 
-        ``"inverse"`` (square T), ``"pinv"``, ``"min_variance"`` (smallest variance of the targets for a class `prior`,
-        uniform by default: ``(T^T D^-1 T)^-1 T^T D^-1`` with D = diag(T prior)), ``"tightest"`` (smallest largest
-        critical k), or ``"auto"``: the inverse where T is square, else minimum variance.
+    @property
+    def source_rows(self) -> tuple[NDArray[np.int64], FloatArray]:
+        """Where the rows of each of several sources begin and end (D + 1,), and the sources' shares (D,)."""
+        return np.array([0, self.num_weak_labels]), np.ones(1)
 
-        Raises
-        ------
-        NotReconstructibleError
-            Some classes cannot be told apart from weak labels: T has no left inverse.
+    @property
+    def rate(self) -> Rate | None:
+        """The one probability that T is made of, or that is least known; None where it is not made of such."""
+        return None
+
+    @property
+    def size_probability(self) -> FloatArray | None:
+        """``P(|S| = j)``, j = 0 .. K, where labels are candidate sets of which only the size matters; else None."""
+        return None
+
+    @property
+    def listed(self) -> bool:
+        """Whether weak labels are few enough for `matrix`, and each has a row."""
+        return True
+
+    @property
+    def clean(self) -> bool:
+        """Whether weak labels are the classes themselves."""
+        return False
+
+    # Where it is not known, and of which population.
+
+    @property
+    def estimated(self) -> bool:
+        """Whether T, or that of a source or an annotator, was estimated."""
+        return self.posterior is not None or any(t.estimated for t in (*self.sources, *self.separate))
+
+    def draws_of_posterior(self, count: int, seed: int | np.random.SeedSequence = 0) -> FloatArray | None:
+        """Draws (S, M, K) of an estimated T; of one of several parts, where that of some was estimated; else None.
+
+        Parts draw from streams that are spawned, not counted: sums of seeds would meet again among sources of sources.
         """
-        return reconstruct(self, method, prior)
-
-    def left_inverse(self, method: str, prior: FloatArray | None) -> Reconstruction:
-        """The R that `reconstruct` has decided on; a structure overrides this with its closed form."""
-        return Reconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
+        return None if self.posterior is None else self.posterior.samples(count, np.random.default_rng(seed))
 
     def with_prior(self, prior: ArrayLike | None) -> Self:
         """This T for a population with these class shares (K,): a classifier's probabilities are then that one's.
@@ -253,20 +335,6 @@ class Transition:
         out = copy.copy(self)
         out.prior = None if prior is None else checks.probability_vector(prior, "prior", self.num_classes)
         return out
-
-    def same_as(self, other: Transition) -> bool:
-        """Whether two objects describe the same T of the same labels, whatever their names and classes of Python.
-
-        Labels are the same if they are passed in the same form: indices, masks, answers, or positive and unlabeled.
-        """
-        if not isinstance(other, Transition):
-            return False
-        a, b = self.fingerprint(), other.fingerprint()
-        return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-12, atol=0))
-
-    def _names_for(self, classes: list[Any]) -> list[Any] | None:
-        """The names of the weak labels where classes have these names; None where that follows from `weak_labels`."""
-        return None
 
     @property
     def trained_shares(self) -> FloatArray | None:
@@ -280,78 +348,17 @@ class Transition:
             return np.zeros(self.num_classes)
         return np.log(self.prior / self.trained_shares)
 
-    def wrong_label(self, label: int) -> str:
-        """What was expected instead of an encoded label that is none; of a mask `label` is its size."""
-        return f"integers in [0, {self.num_classes}), got {label}"
+    # Which T it is.
 
-    def draws_of_posterior(self, count: int, seed: int | np.random.SeedSequence = 0) -> FloatArray | None:
-        """Draws (S, M, K) of an estimated T; of one of several parts, where that of some was estimated; else None.
+    def same_as(self, other: Transition) -> bool:
+        """Whether two objects describe the same T of the same labels, whatever their names and classes of Python.
 
-        Parts draw from streams that are spawned, not counted: sums of seeds would meet again among sources of sources.
+        Labels are the same if they are passed in the same form: indices, masks, answers, or positive and unlabeled.
         """
-        return None if self.posterior is None else self.posterior.samples(count, np.random.default_rng(seed))
-
-    @property
-    def estimated(self) -> bool:
-        """Whether T, or that of a source or an annotator, was estimated."""
-        return self.posterior is not None or any(t.estimated for t in (*self.sources, *self.separate))
-
-    def score_bounds(self, score: Any) -> FloatArray:
-        """The smallest ``l(T p, y)`` over all p of a proper score, by label: in the order of `log_row_maxima`.
-
-        `score` has ``bound(T, y)``, and closed forms for structures that treat classes alike, where it does so with
-        labels (``symmetric``).
-        """
-        T = self.matrix()
-        return np.array([score.bound(T, y) for y in range(len(T))])
-
-    def _given_inverse(self, matrix: ArrayLike) -> Reconstruction:
-        """A reconstruction by its matrix (K, M), checked."""
-        return Reconstruction(matrix, self)
-
-    @property
-    def separate(self) -> Sequence[Transition]:
-        """T of each of several annotators, where a label is a row of their answers; else none."""
-        return ()
-
-    @property
-    def source_rows(self) -> tuple[NDArray[np.int64], FloatArray]:
-        """Where the rows of each of several sources begin and end (D + 1,), and the sources' shares (D,)."""
-        return np.array([0, self.num_weak_labels]), np.ones(1)
-
-    @property
-    def size_probability(self) -> FloatArray | None:
-        """``P(|S| = j)``, j = 0 .. K, where labels are candidate sets of which only the size matters; else None."""
-        return None
-
-    @property
-    def rate(self) -> Rate | None:
-        """The one probability that T is made of, or that is least known; None where it is not made of such."""
-        return None
-
-    @property
-    def listed(self) -> bool:
-        """Whether weak labels are few enough for `matrix`, and each has a row."""
-        return True
-
-    @property
-    def clean(self) -> bool:
-        """Whether weak labels are the classes themselves."""
-        return False
-
-    def of_known_classes(self, labels: Tensor, known: Tensor, classes: Tensor) -> Tensor | None:
-        """Labels with those of rows whose class is `known` replaced by labels that can only come from it.
-
-        Only where these have the same probability for every class, so that -log p_z is their loss up to a constant.
-        """
-        return None
-
-    @property
-    def _label_form(self) -> str:
-        """What is passed as a label: "index", "mask", "answers", or "positive/unlabeled"."""
-        if self._label_kind == POSITIVE_UNLABELED:
-            return POSITIVE_UNLABELED
-        return "mask" if self.per_class_labels else "answers" if self.label_shape else "index"
+        if not isinstance(other, Transition):
+            return False
+        a, b = self.fingerprint(), other.fingerprint()
+        return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-12, atol=0))
 
     def signature(self) -> FloatArray:
         """Some numbers that tell T from every other T of the same size and form of labels, but for rounding.
@@ -366,6 +373,8 @@ class Transition:
         """The form of the labels, the sizes, and `signature`: what tells T, and how its labels are passed."""
         sizes = [len(self._label_form) + 1, self.num_classes, math.log1p(self.num_weak_labels)]
         return np.array([*sizes, *self.signature()], dtype=np.float64)
+
+    # What losses, scores and bounds work with.
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """The arrays that `evidence` is made from; a loss keeps them as buffers. `needs`: what a score needs of T p."""
@@ -400,15 +409,6 @@ class Transition:
         """Where the value of each encoded label stands among those of `log_row_maxima`; None where it may not stand."""
         return self.row_index(labels)
 
-    def speaks(self, labels: Tensor) -> Tensor:
-        """Whether each encoded label is more than silence (n,)."""
-        return torch.ones(labels.shape[: labels.ndim - len(self.label_shape)], dtype=torch.bool, device=labels.device)
-
-    def log_row_maxima(self) -> FloatArray:
-        """``log max_z T_yz`` for each weak label (for each set size, beyond 12 classes of candidate sets)."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.matrix().max(axis=1))
-
     def gram(self) -> FloatArray:
         """``T^T T`` (K, K): ``||T p||^2 = p^T (T^T T) p``."""
         T = self.matrix()
@@ -418,6 +418,20 @@ class Transition:
     def pattern(self) -> Pattern | None:
         """The two numbers that rows of T consist of, where they do."""
         return None
+
+    def log_row_maxima(self) -> FloatArray:
+        """``log max_z T_yz`` for each weak label (for each set size, beyond 12 classes of candidate sets)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.matrix().max(axis=1))
+
+    def score_bounds(self, score: Any) -> FloatArray:
+        """The smallest ``l(T p, y)`` over all p of a proper score, by label: in the order of `log_row_maxima`.
+
+        `score` has ``bound(T, y)``, and closed forms for structures that treat classes alike, where it does so with
+        labels (``symmetric``).
+        """
+        T = self.matrix()
+        return np.array([score.bound(T, y) for y in range(len(T))])
 
 
 def probes(n: int) -> FloatArray:
