@@ -179,20 +179,20 @@ class BackwardLoss(WeakLabelLoss):
         Under class weights w the target is w r, of sum s: ``-s F*(w r / s)`` for s > 0. For s < 0 the loss is concave
         and has no bound.
         """
-        known = self._bounds()
+        if self.bounds_are_of(BackwardLoss):
+            known = BackwardLoss.bounds(self)
+        else:  # part of what a subclass states
+            known = bounds_of_targets(self.potential, self.reconstruction, self.weights_of_classes())
         if known.failure is not None:
             raise known.failure
         return known.rows
 
     def bounds(self) -> Bounds:
         """The greatest lower bounds ``-F*(r)``, one for each kind of label."""
-        return self._bounds() if self.bounds_are_of(BackwardLoss) else super().bounds()
-
-    def _bounds(self) -> Bounds:
+        if not self.bounds_are_of(BackwardLoss):
+            return super().bounds()
         F, R, w = self.potential, self.reconstruction, self.weights_of_classes()
-        if self.bounds_are_of(BackwardLoss) and not self.is_as_written(BackwardLoss):
-            return unknown(kinds_of(F, R, w))
-        return bounds_of_targets(F, R, w)
+        return bounds_of_targets(F, R, w) if self.is_as_written(BackwardLoss) else unknown(kinds_of(F, R, w))
 
     def weights_of_classes(self) -> FloatArray | None:
         """The class weights (K,), if there are any."""
