@@ -52,6 +52,11 @@ def item(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
 
+def label_text(name: object) -> str:
+    """A label's name as text; sets in braces."""
+    return "{" + ", ".join(map(str, sorted(name))) + "}" if isinstance(name, (set, frozenset)) else str(name)
+
+
 def is_index(label: Any) -> bool:
     """Whether a label is a whole number, which may stand for a row."""
     whole = isinstance(label, (int, np.integer)) or (isinstance(label, (float, np.floating)) and label.is_integer())
@@ -271,7 +276,7 @@ class LabelSpace(ABC):
     def names(self) -> list[Any]:
         """The names of the weak labels, in the order of T's rows."""
         own = self.class_names
-        words = self.transition.names_for(own)
+        words = self.transition._names_for(own)
         if words is not None:
             return words
         return [
@@ -290,7 +295,7 @@ class LabelSpace(ABC):
             missing = np.zeros(len(y), dtype=bool) if y.missing is None else y.missing
             return self.transition.encode(as_given(y.labels)), missing
         if isinstance(y, SoftLabels):
-            named = y.names is not None and self.transition.answer_sizes is None
+            named = y.names is not None and not self.transition.separate
             shares = SoftLabels(y.arranged(self.names).tensor, validate=False) if named else y
             return self.transition.encode(shares), np.zeros(len(y), dtype=bool)
         return self._read(y, argument)
@@ -374,7 +379,7 @@ class Names(LabelSpace):
     @property
     def has_names(self) -> bool:
         """Whether a label is known by a name: then an integer that is none is refused."""
-        of_classes = self.transition.label_kind == "classes" or self.transition.names_for(self.class_names) is not None
+        of_classes = self.transition.label_kind == "classes" or self.transition._names_for(self.class_names) is not None
         return self.classes is not None if of_classes else self.transition._weak_labels is not None
 
     @cached_property
