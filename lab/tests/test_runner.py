@@ -1,11 +1,13 @@
 """What a run goes on from: good checkpoints, never bad ones, never other kernels; and which code it says it is."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+import tproper
 from tproper_lab.engine import Pixels
 from tproper_lab.protocol import Protocol, Trial, TrialConfig
 from tproper_lab.records import RecordError, kernel_group, kernels_of
@@ -134,8 +136,15 @@ def test_a_clean_tree_is_its_commit_and_a_changed_one_says_so(repository):
     (package / "__init__.py").write_text("changed")
     assert revision(package) == f"{commit}+changes"
     (package / "__init__.py").write_text("")
-    (package / "new.py").write_text("")
+    assert revision(package) == commit
+    lab = root / "lab" / "src"
+    lab.mkdir(parents=True)
+    (lab / "new.py").write_text("")
     assert revision(package) == f"{commit}+changes"
+
+
+def test_the_revision_is_that_of_the_library_in_use():
+    assert revision() == revision(Path(tproper.__file__).parent)
 
 
 def test_someone_elses_repository_is_not_the_codes(repository, tmp_path_factory, monkeypatch):

@@ -473,3 +473,11 @@ def test_without_probabilities_nothing_is_said_of_a_model():
     check = tp.check_transition(T.sample(np.arange(400) % 4, 0), T)
     assert check.model_p_value == 1
     assert "The model does not fit" not in str(check)
+
+
+def test_shares_that_explain_every_pair_leave_no_evidence():
+    """Annotators without errors: all that is left of the difference is rounding, which is not divided by rounding."""
+    T = tp.annotators([tp.coarse_labels([[0, 1], [2, 3]]), tp.coarse_labels([[0], [1, 2, 3]])])
+    z = np.random.default_rng(0).integers(0, 4, 160)
+    tests = {t.name: t for t in tp.check_transition(T.sample(z, seed=1), T).tests}
+    assert tests["agreement of all annotators"].p_value == 1

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from tests.figures.more import more
 from tests.laws.registry import LOSSES, POTENTIALS, TRANSITIONS
 
 import tproper as tp
@@ -249,4 +248,4 @@ def cases() -> dict[str, Callable[[], Any]]:
     rooms = {"estimates": estimates, "classifier": classifiers, "losses": losses, "table": tables, "plot": plots}
     for head, room in rooms.items():
         out |= {f"{head}: {what}": call for what, call in room().items()}
-    return out | more()
+    return out

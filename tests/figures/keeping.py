@@ -69,30 +69,79 @@ def rounded(values: list[float | str]) -> list[float | str]:
     return [v if isinstance(v, str) else float(f"{v:.{DIGITS}g}") if math.isfinite(v) else str(v) for v in values]
 
 
+def alike(found: float | str, kept: float | str | None) -> bool:
+    """Whether a number is the one that is kept; None is one that rounding decides, such as which of two ties."""
+    if kept is None or found == kept:
+        return True
+    if isinstance(found, str) or isinstance(kept, str):
+        return False
+    return found == pytest.approx(kept, rel=NEAR, abs=ZERO)
+
+
 class Kept:
     """The figures of some cases, in a file of one line a case so that a difference can be read."""
 
     def __init__(self, file: Path, cases: Mapping[str, Callable[[], Any]]) -> None:
         self.file, self.cases = file, cases
-        self.figures: dict[str, list[float | str]] = json.loads(file.read_text()) if file.exists() else {}
+        self.figures: dict[str, list[float | str | None]] = json.loads(file.read_text()) if file.exists() else {}
 
     def check_names(self) -> None:
         """Every case is kept, and none of them is without numbers, which would hold nothing."""
         assert sorted(self.figures) == sorted(self.cases)
-        assert all(self.figures.values())
+        assert all(any(value is not None for value in values) for values in self.figures.values())
 
     def check(self, name: str, rewrite: str) -> None:
         """A case computes what is kept; `rewrite` is the command that keeps what it computes now."""
         found, kept = rounded(computed(self.cases[name])), self.figures[name]
         assert len(found) == len(kept)
-        apart = [
-            (i, a, b)
-            for i, (a, b) in enumerate(zip(found, kept, strict=True))
-            if a != (b if isinstance(a, str) or isinstance(b, str) else pytest.approx(b, rel=NEAR, abs=ZERO))
-        ]
+        apart = [(i, a, b) for i, (a, b) in enumerate(zip(found, kept, strict=True)) if not alike(a, b)]
         assert apart == [], f"number, found, kept: meant? then {rewrite}"
 
+    def computed(self) -> dict[str, list[float | str]]:
+        """All figures, as they are now."""
+        return {name: rounded(computed(call)) for name, call in sorted(self.cases.items())}
+
     def write(self) -> None:
-        """Keep what is computed now."""
-        lines = [f"{json.dumps(n)}: {json.dumps(rounded(computed(call)))}" for n, call in sorted(self.cases.items())]
+        """Keep what is computed now; of a case with as many numbers as before, those that rounding decides stay out."""
+        out: dict[str, list[float | str | None]] = {}
+        for name, found in self.computed().items():
+            before = self.figures.get(name, [])
+            if len(before) != len(found):
+                before = list(found)
+            out[name] = [None if old is None else new for new, old in zip(found, before, strict=True)]
+        self.keep(out)
+
+    def keep(self, figures: dict[str, list[float | str | None]]) -> None:
+        """Write the file."""
+        self.figures = figures
+        lines = [f"{json.dumps(name)}: {json.dumps(values)}" for name, values in sorted(figures.items())]
         self.file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+    def settle(self, elsewhere: Mapping[str, list[float | str]]) -> None:
+        """Leave out what another processor computes otherwise; a case of another length is told of instead."""
+        kept = {name: list(values) for name, values in self.figures.items()}
+        for name, found in elsewhere.items():
+            if len(found) != len(kept[name]):
+                print(f"{name}: {len(found)} numbers for {len(kept[name])}")
+                continue
+            for i, value in enumerate(found):
+                if not alike(value, kept[name][i]):
+                    print(f"{name}: number {i}, {kept[name][i]} here, {value} there")
+                    kept[name][i] = None
+        self.keep(kept)
+
+
+def shapes(figure: Any) -> list[Any]:
+    """What a figure draws: lines, points, bars, images, limits, scales and names."""
+    out: list[Any] = []
+    for axes in figure.axes:
+        out += [line.get_xydata() for line in axes.lines]
+        out += [c.get_segments() if hasattr(c, "get_segments") else c.get_offsets() for c in axes.collections][:20]
+        out += [c.get_sizes() for c in axes.collections if hasattr(c, "get_sizes")][:20]
+        out += [[*patch.get_extents().bounds] for patch in axes.patches]
+        out += [np.array(image.get_array(), dtype=float)[::7, ::7] for image in axes.images]
+        out += [*axes.get_xlim(), *axes.get_ylim(), Word(axes.get_xscale()), Word(axes.get_xlabel())]
+        out += [Word(axes.get_title()), [Word(t.get_text()) for t in axes.texts]]
+        legend = axes.get_legend()
+        out += [Word(t.get_text()) for t in legend.get_texts()] if legend else []
+    return out

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import tproper
 from tproper.learn import calibrate
 from tproper.metrics import clean_scores
 from tproper.potentials import LogSumExp
@@ -165,7 +166,7 @@ def _scored(finished: Finished, p: np.ndarray) -> dict[str, Any]:
     return {name: significant(value) for name, value in out.items()}
 
 
-def revision(package: Path = Path(__file__).parents[1]) -> str:
+def revision(package: Path = Path(tproper.__file__).parent) -> str:
     """The commit the code runs from, ``+changes`` if it was changed since; else the installed version.
 
     An installed package may lie in someone else's repository: git is believed only where it holds this very source.
@@ -176,7 +177,7 @@ def revision(package: Path = Path(__file__).parents[1]) -> str:
     top = _git(package, "rev-parse", "--show-toplevel")
     if top and (Path(top) / "src" / "tproper").resolve() == package.resolve():
         commit = _git(package, "rev-parse", "HEAD")
-        changes = _git(Path(top), "status", "--porcelain", "--", "src")
+        changes = _git(Path(top), "status", "--porcelain", "--", "src", "lab/src")
         if commit and changes is not None:
             return commit[:12] + ("+changes" if changes else "")
     try:

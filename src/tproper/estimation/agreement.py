@@ -11,6 +11,7 @@ from .hull import Fit, fit_hull, likeliest_shares
 from .views import DRAWS_EACH, SeveralAnswers
 
 MOST_PAIRS = 10  # pairs with the largest overlap, tested one by one
+ROUNDING = 1e-6  # of a number of pairs: a smaller difference is that of the class shares' last step
 MOST_ANNOTATORS = 200  # those with the most answers, for agreement over all
 MOST_ENTRIES = 1 << 26  # of the draws of a pair's T: its M^2 answers would have to be seen several times each
 FEWEST_ITEMS = 30  # that both of a pair, or two of all, have answered
@@ -114,7 +115,10 @@ def total_agreement(view: SeveralAnswers) -> Agreement | None:
     variance = float(((influence - influence.mean()) ** 2).sum())
     if view.draws is not None:
         variance += _draws_variance(view, busy, has, tables, pi)
-    z = float(residual.sum() / np.sqrt(variance)) if variance > 0 else 0.0
+    gap = float(residual.sum())
+    if abs(gap) <= ROUNDING * (1 + observed.sum()):  # class shares that explain all leave rounding over rounding
+        gap = 0.0
+    z = gap / np.sqrt(variance) if variance > 0 else 0.0
     pairs = float((has.sum(axis=1) * (has.sum(axis=1) - 1) / 2).sum())
     return Agreement(float(observed.sum()), float((expected @ pi).sum()), pairs, z)
 
