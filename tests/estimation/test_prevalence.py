@@ -299,3 +299,20 @@ def test_the_old_name_of_random_state_is_told():
         tp.weak_prevalence([0, 1], tp.identity(2), seed=1)
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'sead'$"):
         tp.weak_prevalence([0, 1], tp.identity(2), sead=1)
+
+
+def test_known_rows_without_a_label_count_by_their_class():
+    rng = np.random.default_rng(0)
+    T = tp.Transition([[0.8, 0.1, 0.2], [0.1, 0.7, 0.1], [0.1, 0.2, 0.7]]).named(["a", "b", "c"])
+    z = rng.choice(3, 400, p=[0.2, 0.3, 0.5])
+    names = np.array(["a", "b", "c"], dtype=object)
+    y = np.where(rng.random(400) < 0.2, None, names[T.sample(z, seed=1)])
+    true = np.where(rng.random(400) < 0.3, names[z], None)
+    whole, labelled = tp.weak_prevalence(y, T, true=true), np.array([v is not None for v in y])
+    nothing = np.array([v is None and t is None for v, t in zip(y, true, strict=True)])
+    assert whole.n == 400 - nothing.sum()
+    assert whole.checked == sum(t is not None for t in true)
+    np.testing.assert_allclose(whole.value, tp.weak_prevalence(y[~nothing], T, true=true[~nothing]).value)
+    some = np.where(labelled, true, None)  # then rows without a label say nothing at all
+    found, kept = tp.weak_prevalence(y, T, true=some), tp.weak_prevalence(y[labelled], T, true=some[labelled])
+    assert str(found) == str(kept)

@@ -1,5 +1,6 @@
 """Scores from checked rows and all labels together: they cover, are narrower than either, and say what they assume."""
 
+import functools
 import math
 import warnings
 
@@ -37,6 +38,7 @@ def scores(y, q, T, **given):
     }
 
 
+@functools.cache
 def expected():
     """The scores over a sample that is large enough."""
     z, _, good, poor, _ = drawn(99, 400_000, 1)
@@ -210,3 +212,13 @@ def test_a_log_loss_of_checked_rows_is_that_of_all_rows_in_the_mean():
     assert abs(np.mean(found) - truth) < 3 * error
     assert np.std(found) < 1.2 * np.std(alone)
     assert np.mean(held) >= 0.9
+
+
+@pytest.mark.parametrize("n", [90, 130, 150, 170])
+def test_predictions_that_differ_in_every_row_are_compared(n):
+    z = np.random.default_rng(n).integers(3, size=n)
+    true = np.where(np.arange(n) % 3 == 0, z, -1)
+    found = tp.paired_test(z, (z + (np.arange(n) % 4 == 0)) % 3, (z + 2) % 3, None, "accuracy", true=true)
+    assert found.better == "a"
+    assert found.interval[0] > 0
+    assert math.isfinite(found.stderr)

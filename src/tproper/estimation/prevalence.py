@@ -264,12 +264,13 @@ def weak_prevalence(
         contradiction = _contradicts(transition, known)
         if transition.diagnose().reconstructible and not contradiction:
             y, true = known.labels, known.true
-            some = np.flatnonzero((known.columns >= 0).any(axis=1) | (true >= 0))  # else nothing is known of a row
-            if len(some) < len(true) and not transition.label_shape:
-                y, true = y[some], true[some]
+            labelled: NDArray[np.bool_] = np.asarray((known.columns >= 0).any(axis=1))
+            some = np.flatnonzero(labelled | (true >= 0))  # else nothing is known of a row
+            if len(some) < len(true):
+                y, true, labelled = y[some], true[some], labelled[some]
                 groups = None if groups is None else checks.array(groups, "groups")[some]
             bare = known.space.transition.named(None)
-            return _by_transition(bare, y, true, groups, random_state, known.space.classes)
+            return _by_transition(bare, y, true, groups, random_state, known.space.classes, labelled)
         note = contradiction or "T does not tell the classes apart, and is not used: the checked rows do"
     elif transition is not None and not transition.estimated:
         note = "T is not used: the checked rows and all labels say what they know without it"
@@ -369,7 +370,8 @@ def _contradicts(transition: Transition, known: Known) -> str:
     """
     if transition.label_shape:
         return ""
-    y, z = known.columns[:, 0], known.true
+    labelled = known.columns[:, 0] >= 0
+    y, z = known.columns[labelled, 0], known.true[labelled]
     T, K = transition.matrix(), transition.num_classes
     M = len(T)
     checked = z >= 0
@@ -403,8 +405,10 @@ def _by_transition(
     groups: ArrayLike | None,
     random_state: int,
     names: list[Any] | None,
+    labelled: NDArray[np.bool_] | None = None,
 ) -> Prevalence:
-    """By the likelihood of encoded labels, and of the classes that are known."""
+    """By the likelihood of encoded labels, and of the classes that are known; all rows but the `labelled` have only a
+    class."""
     diagnosis = transition.diagnose()
     if not diagnosis.reconstructible:
         raise NotReconstructibleError(
@@ -420,12 +424,15 @@ def _by_transition(
         encoded = encoded[heard]
         group = None if group is None else group[heard.numpy()]
         true = None if true is None else true[heard.numpy()]
+        labelled = None if labelled is None else labelled[heard.numpy()]
         if not len(encoded):
             raise InputError("labels: expected at least one row with an answer, got -1 everywhere")
     K = transition.num_classes
     checked = np.zeros(len(encoded), bool) if true is None else true >= 0
-    kinds, inverse = torch.unique(encoded, dim=0, return_inverse=True)
-    kind = inverse.numpy().reshape(-1).copy()
+    told = np.ones(len(encoded), bool) if labelled is None else labelled
+    kinds, inverse = torch.unique(encoded[torch.as_tensor(told)], dim=0, return_inverse=True)
+    kind = np.zeros(len(encoded), dtype=np.int64)
+    kind[told] = kind_of_label = inverse.numpy().reshape(-1)
     U = len(kinds)
     T = _rows(transition, kinds)  # (U, K)
     if true is not None:  # a checked row is a label that its class alone can give
@@ -458,8 +465,8 @@ def _by_transition(
     stderr[still] = (interval[still, 1] - interval[still, 0]) / (2 * Z95)
     share = max(0.0, 1 - float(from_labels.var(axis=0).sum() / max(variance.sum(), 1e-300)))
     rows = next_rows(transition, value) if transition.posterior is not None else np.zeros(len(value), int)
-    of_all = np.bincount(inverse.numpy().reshape(-1), minlength=U) / n
-    notes = _notes(transition, T[:U], of_all, value, n, share if with_T is not None else None, rows)
+    of_all = np.bincount(kind_of_label, minlength=U) / max(len(kind_of_label), 1)
+    notes = _notes(transition, T[:U], of_all, value, len(kind_of_label), share if with_T is not None else None, rows)
     if true is not None:
         notes.append(
             f"the {int(checked.sum())} rows of known class are taken for rows that were chosen by nothing but their "

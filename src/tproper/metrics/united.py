@@ -186,7 +186,7 @@ def _discordant(rows: Rows, one: IntArray, two: IntArray) -> tuple[Result, str]:
     every = rows.checked(one, two)
     w = every.weights / every.weights.sum()
     apart = one != two
-    share = float(w[apart].sum())
+    share = min(float(w[apart].sum()), 1.0)  # rounding
     if not (apart & every.checked).any():
         return Result(0.0, max(share / 2, 1e-300), (-share, share), np.zeros(n)), every.sentence
     some = every.only(apart)
