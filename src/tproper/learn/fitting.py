@@ -587,10 +587,11 @@ def check_warm(clf: WeakLabelClassifier, module: nn.Module, features: int, class
 
 def scores_of(clf: WeakLabelClassifier, X: Any) -> FloatArray:
     """The fitted model's scores (n, K) of checked features, before calibration."""
-    if clf.model == "linear":
-        with np.errstate(over="ignore", invalid="ignore"):  # refused instead
-            return finite_rows(np.asarray(X @ clf.coef_.T) + clf.intercept_, clf.module_)
     module = clf.module_
+    if isinstance(module, nn.Linear) and clf.model == "linear":
+        coef, intercept = (p.detach().cpu().double().numpy() for p in (module.weight, module.bias))
+        with np.errstate(over="ignore", invalid="ignore"):  # refused instead
+            return finite_rows(np.asarray(X @ coef.T) + intercept, module)
     if isinstance(module, boosting.Trees):
         return finite_rows(module.scores(X), module)
     if clf.model == "mlp":  # in float64 a row's scores do not depend on the rows it is asked for together with
