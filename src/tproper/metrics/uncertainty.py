@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -91,27 +90,23 @@ def draws_of(
     """
     if not transition.estimated:
         return None
-    make, *on = _how(transition, reconstruction, labels, weights)
-    given = _digest(*on)
-    last = _LAST.get(reconstruction)
-    if last is None or last.transition() is not transition or last.given != given:
-        last = _LAST[reconstruction] = _Last(ref(transition), given, make())
-    return last.draws
-
-
-def _how(
-    transition: Transition, reconstruction: Reconstruction, labels: Tensor | None, weights: FloatArray | None
-) -> tuple[Callable[[], TransitionDraws], *tuple[np.ndarray | None, ...]]:
-    """How draws are made, and what they depend on besides T and R."""
+    mixture = shares = None
     if transition.separate and labels is not None and bool(((labels >= 0).sum(1) > 1).any()):
         mixture = _together(transition)
-        if mixture is not None:
-            make = partial(_from_classes, transition, reconstruction, labels, weights, mixture)
-            return make, labels.numpy(), weights
-    shares = reconstruction.shares(labels)
-    if shares is None:
-        return (lambda: _inverted(_confusions(transition, reconstruction)),)
-    return (lambda: _inverted(_mixed_confusion(transition, reconstruction, shares))), shares
+    if mixture is None:
+        shares = reconstruction.shares(labels)
+    given = _digest(shares) if mixture is None or labels is None else _digest(labels.numpy(), weights)
+    last = _LAST.get(reconstruction)
+    if last is not None and last.transition() is transition and last.given == given:
+        return last.draws
+    if mixture is not None and labels is not None:
+        draws = _from_classes(transition, reconstruction, labels, weights, mixture)
+    elif shares is not None:
+        draws = _inverted(_mixed_confusion(transition, reconstruction, shares))
+    else:
+        draws = _inverted(_confusions(transition, reconstruction))
+    _LAST[reconstruction] = _Last(ref(transition), given, draws)
+    return draws
 
 
 def _digest(*arrays: np.ndarray | None) -> bytes:
