@@ -148,7 +148,7 @@ def test_no_room_but_its_own_asks_for_the_type_of_a_transition():
 
 # What a transition or its labels say of their own kind, for people who look: code asks for what it wants to know.
 KIND_FLAGS = {
-    "per_class_labels", "label_kind", "label_form", "answer_sizes", "_label_kind", "_labels_are_sets",
+    "per_class_labels", "label_kind", "_label_form", "_label_kind", "_labels_are_sets",
 }  # fmt: skip
 
 

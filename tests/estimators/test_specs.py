@@ -11,7 +11,7 @@ import pytest
 
 import tproper as tp
 from tproper.losses.names import loss_from_dict, loss_to_dict, make_loss, make_potential
-from tproper.transitions.base import Transition
+from tproper.transitions import Transition
 from tproper.transitions.parsing import make_transition, parse_transition, transition_from_dict, transition_to_dict
 
 TEXTS = {

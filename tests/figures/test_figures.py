@@ -16,16 +16,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.figures.calls import calls
 from tests.figures.cases import cases
 from tests.figures.estimates import estimates
 from tests.figures.keeping import Kept
+from tests.figures.kinds import kinds
 from tests.figures.more import more
 from tests.figures.proven import proven
 from tests.figures.scores import scores
 from tests.figures.tabled import tabled
 
 KEPT = {make.__name__: Kept(Path(__file__).parent / f"{make.__name__}.json", make()) for make in (
-    cases, estimates, more, proven, scores, tabled,
+    calls, cases, estimates, kinds, more, proven, scores, tabled,
 )}  # fmt: skip
 CASES = {name: file for file, kept in KEPT.items() for name in kept.cases}
 # Other processors add in another order. These settings make this one add as they do.

@@ -7,7 +7,7 @@ import forked
 import pytest
 
 import tproper as tp
-from tproper.transitions.base import DenseReconstruction
+from tproper.transitions import DenseReconstruction
 
 from . import commands, files, numeric, structure  # noqa: F401  (they register their checks)
 from .harness import CHECKS, run_case

@@ -10,7 +10,7 @@ import tproper as tp
 from tproper.losses import fuse
 from tproper.potentials import base as potentials
 from tproper.potentials import simplex
-from tproper.transitions import base, dense, evidence, uniform
+from tproper.transitions import base, dense, evidence, inverses, uniform
 
 from . import laws
 
@@ -204,9 +204,9 @@ def test_a_newton_step_without_its_constraint(monkeypatch):
 
 
 def test_samples_of_the_wrong_column(monkeypatch):
-    original = base.DenseTransition.draw
+    original = dense.DenseTransition.draw
     wrong = lambda self, z, rng: original(self, (z + 1) % self.num_classes, rng)  # noqa: E731
-    monkeypatch.setattr(base.DenseTransition, "draw", wrong)
+    monkeypatch.setattr(dense.DenseTransition, "draw", wrong)
     caught(laws.samples_follow_the_matrix, tp.pair_noise(4, 0.2))
 
 
@@ -216,8 +216,8 @@ def test_samples_of_the_stream_that_classes_come_from(monkeypatch):
 
 
 def test_a_minimum_variance_that_forgets_the_prior(monkeypatch):
-    original = dense._min_variance
-    monkeypatch.setattr(dense, "_min_variance", lambda T, prior: original(T, None))
+    original = inverses._min_variance
+    monkeypatch.setattr(inverses, "_min_variance", lambda T, prior: original(T, None))
     caught(laws.minimum_variance_is_minimal)
 
 

@@ -238,7 +238,7 @@ def test_candidate_sets_with_an_estimated_rate():
     """Beyond 12 classes the sets are not listed: the closed form gives what listing gives, and any K works."""
     T = EstimatedPartialLabels(6, 30.0, 70.0)
     listed = draws_of(T, T.reconstruction()).inverses
-    closed = np.linalg.inv(T.symmetric_confusions(T.reconstruction(), uncertainty._count(36)))
+    closed = np.linalg.inv(T.posterior.symmetric_confusions(T.reconstruction(), uncertainty._count(36)))
     assert closed[: len(listed)] == pytest.approx(listed, abs=1e-9)
     many = EstimatedPartialLabels(40, 30.0, 70.0)
     z = np.random.default_rng(0).integers(0, 40, 800)

@@ -7,11 +7,6 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 
-def traced() -> bool:
-    """Under torch.compile, which fuses plain formulas itself, or functorch, which cannot look inside functions."""
-    return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
-
-
 def transformation() -> str:
     """What is being done to a call, in words, where a loss made together with its gradient would be lost; or ""."""
     if torch.compiler.is_compiling():
@@ -32,6 +27,6 @@ def readable(labels: Tensor) -> bool:
     Not under torch.compile, functorch transforms or CUDA graph capture, where reading a value is
     impossible; there the caller has checked a batch beforehand or accepts an indexing error.
     """
-    if traced():
+    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
         return False
     return not (labels.is_cuda and torch.cuda.is_current_stream_capturing())

@@ -249,7 +249,13 @@ def _certify_backward(loss: BackwardLoss, seed: int = 0) -> Certificate:
         proper = strict = False
         notes.append("class weights: the minimiser is the posterior under the re-weighted class prior, not p itself")
     kinds = kinds_of(F, R, w)
-    known = _bounds(loss, F.proper and counterexample is None, kinds, notes)
+    try:
+        known = loss.bounds()
+    except ValueError as failure:
+        if F.proper and counterexample is None:
+            raise
+        notes.append(str(failure))  # the search for a maximum relies on convexity: without it a failure is a note
+        known = unknown(kinds)
     values = known.values
     notes += known.notes
     witness = _witness(F, kinds, values, w, notes)
@@ -270,17 +276,6 @@ def _certify_backward(loss: BackwardLoss, seed: int = 0) -> Certificate:
         counterexample=counterexample,
         groups=_groups(known),
     )
-
-
-def _bounds(loss: BackwardLoss, convex: bool, kinds: Kinds, notes: list[str]) -> Bounds:
-    """The search for a maximum relies on convexity: without it a failure is a note."""
-    try:
-        return loss.bounds()
-    except ValueError as failure:
-        if convex:
-            raise
-        notes.append(str(failure))
-        return unknown(kinds)
 
 
 def _groups(known: Bounds) -> tuple[tuple[str, float], ...]:

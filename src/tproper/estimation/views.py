@@ -69,7 +69,7 @@ class SetLabel:
         assert size is not None
         self.size_probability, self.sizes = size, np.bincount(masks.sum(axis=1), minlength=K + 1)
         self.features, self.names = K, [f"class {z} as a candidate" for z in range(K)]
-        self.draws = transition.size_draws(DRAWS)
+        self.draws = None if transition.posterior is None else transition.posterior.size_draws(DRAWS)
         j = np.maximum(np.arange(K + 1), 1)
         other = (j - 1) / (K - 1)  # P(another class is in S | |S|)
         pair = other * (j - 2) / max(K - 2, 1) * (K > 2)

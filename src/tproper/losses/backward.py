@@ -23,7 +23,6 @@ from .base import Reduction, WeakLabelLoss
 from .bounds import Bounds, bounds_of_targets, kinds_of, unknown
 from .given import targets_of
 from .kernels import cpu
-from .kernels.registry import plan
 
 
 class BackwardLoss(WeakLabelLoss):
@@ -101,7 +100,7 @@ class BackwardLoss(WeakLabelLoss):
 
     def evidence(self, labels: Tensor, dtype: torch.dtype = torch.float64) -> Targets:
         """The targets ``r = R e_y`` of encoded labels, or ``R s`` of soft ones; with class weights w, ``w r``."""
-        r = self.reconstruction.evidence(labels, dtype, self.tables)
+        r = self.reconstruction.evidence(labels, dtype, self._buffers)  # type: ignore[arg-type]
         return Weighted(r, self.class_weights.to(dtype)) if self._weighted else r
 
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
@@ -123,7 +122,7 @@ class BackwardLoss(WeakLabelLoss):
         """``s F(v) - <r, v>`` for a target r of sum s, which is 1 without class weights."""
         losses = self.potential.weak_loss(v, r.inner, r.total)
         if not is_finite(losses):
-            if not tracing.traced() and self.potential.radius < math.inf:
+            if self.potential.radius < math.inf:
                 self._say_outside(losses)
             losses = self._masked(v, r)  # scores may be infinite
         return r.hush(losses)
@@ -159,16 +158,10 @@ class BackwardLoss(WeakLabelLoss):
         rises = torch.where((lost != 0).any(-1) & (rises.abs() > rounding), rises, 0.0)
         return out + torch.where(rises > 0, torch.inf, torch.where(rises < 0, -torch.inf, 0.0))
 
-    def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> cpu.Work | None:
-        planned = plan(self)
-        if isinstance(planned, str):
-            return None
-        return cpu.cross_entropy(self.evidence(labels, dtype), planned.squeeze, dtype, class_major)
-
     def _closed_form(self, labels: Tensor, dtype: torch.dtype, class_major: bool) -> cpu.Work | None:
         """The kernel, or the line with its gradient ``link(v) - r``."""
         work = self._kernel(labels, dtype, class_major)
-        return work or cpu.line(self.potential, self.line, self.evidence(labels, dtype), dtype, class_major)
+        return work or cpu.line(self.potential, self.line, self.evidence(labels, dtype).flat(dtype, class_major))
 
     def pair(self) -> tuple[Any, Any] | str:
         """(F, R)."""
@@ -186,20 +179,20 @@ class BackwardLoss(WeakLabelLoss):
         Under class weights w the target is w r, of sum s: ``-s F*(w r / s)`` for s > 0. For s < 0 the loss is concave
         and has no bound.
         """
-        known = self._bounds()
+        if self.bounds_are_of(BackwardLoss):
+            known = BackwardLoss.bounds(self)
+        else:  # part of what a subclass states
+            known = bounds_of_targets(self.potential, self.reconstruction, self.weights_of_classes())
         if known.failure is not None:
             raise known.failure
         return known.rows
 
     def bounds(self) -> Bounds:
         """The greatest lower bounds ``-F*(r)``, one for each kind of label."""
-        return self._bounds() if self.bounds_are_of(BackwardLoss) else super().bounds()
-
-    def _bounds(self) -> Bounds:
+        if not self.bounds_are_of(BackwardLoss):
+            return super().bounds()
         F, R, w = self.potential, self.reconstruction, self.weights_of_classes()
-        if self.bounds_are_of(BackwardLoss) and not self.is_as_written(BackwardLoss):
-            return unknown(kinds_of(F, R, w))
-        return bounds_of_targets(F, R, w)
+        return bounds_of_targets(F, R, w) if self.is_as_written(BackwardLoss) else unknown(kinds_of(F, R, w))
 
     def weights_of_classes(self) -> FloatArray | None:
         """The class weights (K,), if there are any."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -20,11 +21,12 @@ from ..transitions import Rows, SoftLabels, Tables, Targets, Transition, is_soft
 from .bounds import Bounds, stated
 from .given import given_transitions
 from .kernels import cpu, dispatch
+from .kernels.registry import plan
 
 Reduction = Literal["none", "mean", "sum"]
 REDUCTIONS = ("none", "mean", "sum")
 Backend = Literal["auto", "torch", "triton"]
-
+HALVES = (torch.float16, torch.bfloat16)
 
 SIGNATURE = "transition"  # its key in the state
 DEFINING = ("forward", "evaluate", "_evaluate", "_each", "_reduce", "pointwise", "line", "_finite", "_masked", "risk")
@@ -113,12 +115,12 @@ class WeakLabelLoss(nn.Module, ABC):
         super().__init__()
         transition = read_transition(transition)
         checks.choice(reduction, "reduction", REDUCTIONS)
-        self.transition = transition
+        self.transition, self._label_shape = transition, transition.label_shape
         self.reduction: Reduction = reduction
         self.validate = validate
         if ignore_index is not None and (isinstance(ignore_index, bool) or not isinstance(ignore_index, int)):
             raise InputError(f"ignore_index: expected a whole number or None, got {ignore_index!r}")
-        if ignore_index is not None and transition.label_shape:
+        if ignore_index is not None and self._label_shape:
             raise InputError(f"ignore_index: expected None for {transition.name}, whose labels are not single indices")
         self.ignore_index = ignore_index
 
@@ -214,16 +216,18 @@ class WeakLabelLoss(nn.Module, ABC):
         if self.ignore_index is not None and not soft:
             labels, weights = self._ignored(scores, labels, weights)
         dtype = scores.dtype
-        if dtype in (torch.float16, torch.bfloat16) and torch.is_autocast_enabled(scores.device.type):
+        half, autocast = dtype in HALVES, torch.is_autocast_enabled(scores.device.type)
+        if half and autocast:
             dtype = torch.float32  # as torch's own losses: half precision has no room for a scaled or summed loss
-        why = "labels are soft" if soft else dispatch.obstacle(self, scores, weights, transitions)
-        if self.backend == "triton" and why is not None:
-            raise InputError(f"backend: 'triton' cannot run this call: {why}; use 'auto' or 'torch'")
-        if why is None:
-            return dispatch.call(self, scores, labels, weights, reduction, dtype)
-        if scores.dtype in (torch.float16, torch.bfloat16):  # sums over classes need float32
+        if scores.is_cuda or self._backend == "triton" or os.environ.get(dispatch.INTERPRETER) == "1":
+            why = "labels are soft" if soft else dispatch.obstacle(self, scores, weights, transitions)
+            if why is None:
+                return dispatch.call(self, scores, labels, weights, reduction, dtype)
+            if self._backend == "triton":
+                raise InputError(f"backend: 'triton' cannot run this call: {why}; use 'auto' or 'torch'")
+        if half:  # sums over classes need float32
             scores = scores.float()
-        if torch.is_autocast_enabled(scores.device.type):
+        if autocast:
             with torch.autocast(scores.device.type, enabled=False):
                 return self._evaluate(scores, labels, weights, transitions, reduction).to(dtype)
         return self._evaluate(scores, labels, weights, transitions, reduction).to(dtype)
@@ -241,7 +245,13 @@ class WeakLabelLoss(nn.Module, ABC):
 
     def ignored(self, labels: Labels, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
         """Labels with 0 in place of `ignore_index`, and which examples (...) they leave out."""
-        return self.transition.ignored(labels, cast(int, self.ignore_index), device)
+        given, out = checks.ignored(labels, cast(int, self.ignore_index), device)
+        if (
+            self.transition.sources and out.ndim > 1 and out.shape[-1] == 2
+        ):  # (source, label), the index in either place
+            out = out.any(-1)
+            given = given.masked_fill(out[..., None], 0)
+        return given, out
 
     def _evaluate(
         self, scores: Tensor, labels: Labels, weights: Tensor | None, transitions: Tensor | None, reduction: Reduction
@@ -252,8 +262,9 @@ class WeakLabelLoss(nn.Module, ABC):
             scores = left_out(scores, weights)
         if transitions is None:
             encoded = self.transition.encode(labels, scores.device, self.validate)
-            T = self.transition
-            checks.same_leading_shape(scores, encoded, T.share_shape if is_soft(encoded) else T.label_shape)
+            own = self.transition.share_shape if encoded.is_floating_point() else self._label_shape
+            if encoded.shape != scores.shape[:-1] + own:
+                checks.same_leading_shape(scores, encoded, own)
             if reduction == "mean" and weights is None:  # the mean and its gradient at once, where a kernel serves
                 work = self._work(scores, encoded)
                 if work is not None:
@@ -272,17 +283,23 @@ class WeakLabelLoss(nn.Module, ABC):
 
     def _work(self, scores: Tensor, labels: Tensor) -> cpu.Work | None:
         """The CPU kernel for a call, where one serves."""
-        if self._backend == "torch" or is_soft(labels) or not cpu.possible(scores):
+        if self._backend == "torch" or labels.is_floating_point() or scores.is_cuda or tracing.transformation():
             return None
         return self._kernel(labels, scores.dtype)
 
     def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> cpu.Work | None:
-        """What a CPU kernel does to blocks of rows, for a loss that the registry has one for."""
-        return None
+        """What a CPU kernel does to blocks of rows, for a loss that the registry has a plan of."""
+        planned = plan(self)
+        if isinstance(planned, str):
+            return None
+        evidence: Any = cast(Any, self).evidence(labels, dtype)  # which a loss that has a plan knows
+        if planned.forward:
+            return cpu.forward_cross_entropy(evidence.prepared(dtype, class_major))
+        return cpu.cross_entropy(evidence.flat(dtype, class_major), planned.squeeze)
 
     def _each(self, scores: Tensor, labels: Tensor) -> Tensor:
         """`pointwise`, in the kernel or as it is written."""
-        if is_soft(labels):
+        if labels.is_floating_point():
             lead = scores.shape[:-1]
             shares = labels.reshape(-1, *labels.shape[len(lead) :])
             losses = self.pointwise_soft(scores.reshape(-1, scores.shape[-1]), shares.to(scores.dtype))
@@ -394,9 +411,9 @@ def bind_evidence(
     losses and gradients are times the weights (n,), or a `share` for all.
     """
     if isinstance(evidence, Targets):
-        work = cpu.cross_entropy(evidence, None, dtype, class_major)
+        work = cpu.cross_entropy(evidence.flat(dtype, class_major))
         return _bound(work, lambda v: LogSumExp().weak_loss(v, evidence.inner, evidence.total), weights, share)
-    work = cpu.forward_cross_entropy(evidence, dtype, class_major)
+    work = cpu.forward_cross_entropy(evidence.prepared(dtype, class_major))
     return _bound(work, lambda v: -log_mixture(v, evidence.logs(v.dtype)), weights, share)
 
 

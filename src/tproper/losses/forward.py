@@ -10,14 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import FloatArray, checks, inner, log_mixture, log_total, safe_log
+from .._core import FloatArray, checks, inner, log_mixture, log_total, safe_log, tracing
 from ..errors import InputError
 from ..potentials import LogSumExp, Potential
 from ..transitions import DenseRows, Rows, Transition
 from .base import Reduction, WeakLabelLoss
 from .bounds import Bounds, stated
 from .kernels import cpu
-from .kernels.registry import plan
 from .scores import LogScore, Score, Weak, make_score
 
 
@@ -95,7 +94,7 @@ class ForwardLoss(WeakLabelLoss):
 
     def evidence(self, labels: Tensor, dtype: torch.dtype = torch.float64) -> Rows:
         """The rows of T of encoded labels."""
-        return self.transition.evidence(labels, dtype, self.tables)
+        return self.transition.evidence(labels, dtype, self._buffers)  # type: ignore[arg-type]
 
     def pointwise(self, scores: Tensor, labels: Tensor) -> Tensor:
         """``l(T p, y)``; for the log score ``inf`` for a label that cannot occur."""
@@ -135,9 +134,9 @@ class ForwardLoss(WeakLabelLoss):
         if not rows.requires_grad:
             # a T of fewer digits than the scores is taken for exact
             log_rows = rows.to(torch.promote_types(rows.dtype, scores.dtype)).log().to(scores.dtype)
-            if not cpu.possible(scores):
+            if scores.is_cuda or tracing.transformation():
                 return -log_mixture(scores, log_rows)
-            work = cpu.forward_cross_entropy(DenseRows(log_rows), scores.dtype)
+            work = cpu.forward_cross_entropy(DenseRows(log_rows).prepared(scores.dtype))
             return cpu.run(scores, work, lambda v: -log_mixture(v, log_rows))
         # T is learned: log T has no gradient where T is zero, but the loss has one, -p_z / (T p)_y
         rows, log_p = rows.to(scores.dtype), torch.log_softmax(scores, -1)
@@ -153,11 +152,6 @@ class ForwardLoss(WeakLabelLoss):
         """Softmax, or the probabilities of the potential that was given as a link."""
         scores = checks.scores(scores, self.transition.num_classes, some=False)
         return torch.softmax(scores, -1) if self.link is None else self.link.probabilities(scores)
-
-    def _kernel(self, labels: Tensor, dtype: torch.dtype, class_major: bool = False) -> cpu.Work | None:
-        if isinstance(plan(self), str):
-            return None
-        return cpu.forward_cross_entropy(self.evidence(labels, dtype), dtype, class_major)
 
     def pair(self) -> tuple[Any, Any] | str:
         """(score, T)."""

@@ -29,7 +29,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 from torch import Tensor
 
 from .._core import FloatArray, as_tensors, drawn_classes
-from ..transitions import Reconstruction, Transition, is_soft
+from ..transitions import NO_ANSWER, Reconstruction, Transition, is_soft
 from .uncertainty import TransitionDraws, draws_of
 
 Z95 = 1.959963984540054  # the 97.5% point of the normal distribution
@@ -191,7 +191,9 @@ def drawn_labels(
     at = torch.as_tensor(z)[:, None]
     weights = (p.gather(-1, at) / mixed.gather(-1, at))[:, 0].numpy()
     drawn = transition.encode(transition.draw(z, rng), validate=False)
-    return transition.with_gaps_of(drawn, like), weights
+    if transition.separate:
+        drawn = drawn.masked_fill(like.isnan().any(-1) if is_soft(like) else like < 0, NO_ANSWER)
+    return drawn, weights
 
 
 def moment_slope(g: FloatArray, weights: FloatArray, reference: FloatArray, shares: FloatArray) -> FloatArray:

@@ -112,7 +112,7 @@ def _how(
             return make, labels.numpy(), weights
     shares = reconstruction.shares(labels)
     if shares is None:
-        return (lambda: _inverted(transition.drawn_confusions(reconstruction, _count)),)
+        return (lambda: _inverted(_confusions(transition, reconstruction)),)
     return (lambda: _inverted(_mixed_confusion(transition, reconstruction, shares))), shares
 
 
@@ -124,6 +124,21 @@ def _digest(*arrays: np.ndarray | None) -> bytes:
         if x is not None:
             out.update(np.ascontiguousarray(x).data)
     return out.digest()
+
+
+def _rows(transition: Transition) -> int:
+    """How many rows the tables have that T is made of: those of all annotators together, else M."""
+    return sum(t.num_weak_labels for t in transition.separate) or transition.num_weak_labels
+
+
+def _confusions(transition: Transition, reconstruction: Reconstruction) -> FloatArray:
+    """``R T_s`` (S, K, K) of draws of an estimated T, as many as there is room for."""
+    K, own = transition.num_classes, transition.posterior
+    if own is not None and (known := own.confusions(reconstruction, _count(K**2))) is not None:
+        return known
+    T = transition.draws_of_posterior(_count(_rows(transition) * K))
+    assert T is not None
+    return np.asarray(reconstruction.matrix() @ T)
 
 
 def _inverted(confusion: FloatArray) -> TransitionDraws:
@@ -147,7 +162,7 @@ def _from_classes(
 ) -> TransitionDraws:
     """Draws of T and of the classes, as they scatter about the ``C^{-1}`` that corrects the targets."""
     targets = reconstruction.targets(labels).numpy()
-    count = min(_count(max(transition.table_rows, len(labels)) * transition.num_classes), CLASS_DRAWS)
+    count = min(_count(max(_rows(transition), len(labels)) * transition.num_classes), CLASS_DRAWS)
     means, mean, posteriors = class_means(transition, labels, targets, weights, mixture, count)
     draws, own = _inverted(means), _inverted(mean[None])
     lost = max(draws.lost, own.lost)
@@ -184,7 +199,7 @@ def _annotator_draws(transition: Transition, count: int) -> Iterator[FloatArray]
 def _mixed_confusion(transition: Transition, R: Reconstruction, shares: FloatArray) -> FloatArray:
     """``sum_a w_a R_a T_{a,s}`` for annotators who count by their `shares` w_a. One at a time: all are large."""
     K = transition.num_classes
-    count = _count(transition.table_rows * K)
+    count = _count(_rows(transition) * K)
     total = np.zeros((count, K, K))
     for a, (share, T) in enumerate(zip(shares, _annotator_draws(transition, count), strict=True)):
         total += share * (R.own(a) @ T)

@@ -87,11 +87,7 @@ class Potential(ABC):
     differentiable: bool = True  # F has a gradient everywhere in its domain
     symmetric: bool = True  # F treats all classes alike
     evidence: Literal["exact", "numerical"] = "exact"  # how value, link and conjugate are computed
-
-    @property
-    def radius(self) -> float:
-        """F is infinite at centred scores of a larger norm; ``inf`` where F is finite everywhere."""
-        return math.inf
+    radius: float = math.inf  # F is infinite at centred scores of a larger norm
 
     def recession(self, direction: Tensor) -> Tensor:
         """The slope of F far out along directions d (..., K): ``lim F(t d) / t``.
@@ -199,6 +195,10 @@ class Separable(Potential):
     def _curvature(self, p: Tensor) -> Tensor:
         """The slope of the density where it equals p: ``1 / phi''(p)`` on the support, 0 outside of it."""
 
+    def _counted_link(self, v: Tensor, count: Tensor) -> Tensor | None:
+        """The link where `count` classes share each score, ``sum count p = 1``; None where it must be searched for."""
+        return None
+
     def _conjugate(self, q: Tensor) -> Tensor:
         return self._phi(q).sum(-1)
 
@@ -270,12 +270,7 @@ class Squeezed(Potential):
         self.strictly_proper = base.strictly_proper if not active else (self.alpha > 1 and base.differentiable)
         self.differentiable = base.differentiable and (self.alpha > 1 or not active)
         self.evidence = base.evidence  # the conjugate is solved for, with a duality gap that bounds its error
-        self.symmetric = base.symmetric
-
-    @property
-    def radius(self) -> float:
-        """That of the base."""
-        return self.base.radius
+        self.symmetric, self.radius = base.symmetric, base.radius
 
     def recession(self, direction: Tensor) -> Tensor:
         """The base's, and ``k/2 ||d||_1`` for alpha = 1; infinite for alpha > 1, as below 1 the base's alone."""

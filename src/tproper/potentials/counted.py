@@ -48,6 +48,8 @@ class Penalty:
 
     def balanced(self, u: Tensor, count: Tensor) -> Tensor:
         """u shifted by the constant that makes the scores g(u) sum to zero."""
+        if self.alpha == 2:
+            return centred(u, count)
         # the root is sought relative to the largest u, whose rounding limits what u knows of its own shift
         offset = 2 * u.abs().amax(-1, keepdim=True)
 
@@ -57,7 +59,7 @@ class Penalty:
 
         low, high = offset - u.amax(-1, keepdim=True), offset - u.amin(-1, keepdim=True)
         shifted = u + (increasing_root(total, low, high, offset) - offset)
-        if self.alpha <= 2:
+        if self.alpha < 2:
             return shifted
         # Beyond alpha = 2 a score near zero is a high root of its u, whose rounding is then visible: that score itself
         # becomes the unknown.
@@ -117,9 +119,7 @@ class Counted:
     def __init__(self, base: Separable, count: Tensor) -> None:
         self.base, self.count = base, count
         self.curvature = base._curvature
-        low, high = sorted(-e for e in base._density_range(int(count[0].sum())))
-        self.ends = torch.full_like(count[:, :1], low), torch.full_like(count[:, :1], high)
-        self.last = self.ends[0]  # lambda of the scores seen last, near which the next ones are
+        self.last: Tensor | None = None  # lambda of the scores seen last, near which the next ones are
         # a Tsallis link is a root in any case, better sought from where the last one was
         self.closed_form = bool((count == 1).all()) and not hasattr(base, "maximiser")
 
@@ -127,13 +127,18 @@ class Counted:
         """``p = density(v - lambda)`` with lambda such that the counted p sum to one."""
         if self.closed_form:
             return self.base._link(v)
+        known = self.base._counted_link(v, self.count)
+        if known is not None:
+            return known
         x = v - v.amax(-1, keepdim=True)
 
         def missing(lam: Tensor) -> tuple[Tensor, Tensor]:
             p, slope = self.base._density(x - lam)
             return 1 - row_sum(self.count * p), row_sum(self.count * slope)
 
-        self.last = increasing_root(missing, *self.ends, self.last)
+        low, high = sorted(-e for e in self.base._density_range(int(self.count[0].sum())))
+        ends = torch.full_like(x[:, :1], low), torch.full_like(x[:, :1], high)
+        self.last = increasing_root(missing, *ends, ends[0] if self.last is None else self.last)
         p = self.base._density(x - self.last)[0]
         return p / row_sum(self.count * p)
 

@@ -62,6 +62,10 @@ class LogSumExp(Separable):
     def _density_range(self, K: int) -> tuple[float, float]:
         return -math.log(K), 0.0
 
+    def _counted_link(self, v: Tensor, count: Tensor) -> Tensor:
+        p = (v - v.amax(-1, keepdim=True)).exp()
+        return p / (count * p).sum(-1, keepdim=True)
+
     def _curvature(self, p: Tensor) -> Tensor:
         return p
 
@@ -276,11 +280,7 @@ class Spherical(Potential):
     def __init__(self, domain: Domain = "affine") -> None:
         self.domain = checked_domain(domain)
         self.name = f"spherical ({domain})"
-
-    @property
-    def radius(self) -> float:
-        """1 for the affine domain."""
-        return 1.0 if self.domain == "affine" else math.inf
+        self.radius = 1.0 if self.domain == "affine" else math.inf
 
     def _value(self, v: Tensor) -> Tensor:
         if self.domain == "simplex":

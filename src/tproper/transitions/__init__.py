@@ -7,22 +7,26 @@ Imports from `_core`.
 
 from . import families
 from .annotators import AnnotatorTransition, AnswerReconstruction, CompleteReconstruction, annotators
-from .base import (
-    ENUMERATION_LIMIT,
-    METHODS,
-    DenseReconstruction,
-    DenseTransition,
-    EstimatedTransition,
-    Reconstruction,
-    Tables,
-    Transition,
-    read_transition,
-)
+from .base import Transition, read_transition
 from .catalogue import ALIASES, BY_NAME, KINDS, Kind
-from .dense import per_example_targets
+from .dense import ENUMERATION_LIMIT, DenseReconstruction, DenseTransition, EstimatedTransition
 from .diagnosis import Diagnosis
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
-from .evidence import Dense, DenseRows, Kinds, Needs, Pattern, Rows, Spike, Step, Targets, Weighted, listed, smallest
+from .evidence import (
+    Dense,
+    DenseRows,
+    Kinds,
+    Needs,
+    Pattern,
+    Rows,
+    Spike,
+    Step,
+    Tables,
+    Targets,
+    Weighted,
+    listed,
+    smallest,
+)
 from .families import (
     BagTransition,
     binary_noise,
@@ -38,6 +42,7 @@ from .families import (
     symmetric_noise,
     unlabeled_sets,
 )
+from .inverses import per_example_targets
 from .labels import (
     NO_ANSWER,
     SET_SEPARATOR,
@@ -81,6 +86,7 @@ from .parsing import (
 from .posterior import Posterior
 from .questions import QuestionReconstruction, QuestionTransition, yes_no
 from .reading import form_of, settle, settle_sorted, space_for, stand_in, treats_alike
+from .reconstruction import METHODS, Reconstruction
 from .sets import CandidateSetTransition, SetReconstruction
 from .shrinkage import STRUCTURES, Shrunk, shrink, structure_of
 from .soft import SoftLabels, as_given, hard_labels, is_soft, pieces, soft_silent, soft_targets

@@ -24,20 +24,14 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, NotReconstructibleError, checks, count_text, look_up, tracing
 from ..errors import InputError
-from .base import (
-    CONDITION_LIMIT,
-    ENUMERATION_LIMIT,
-    DenseReconstruction,
-    Reconstruction,
-    Tables,
-    Transition,
-    drawn_parts,
-    read_transitions,
-)
-from .dense import dense_guard, left_inverse
+from .base import Transition, read_transitions
+from .dense import ENUMERATION_LIMIT, DenseReconstruction, dense_guard
 from .diagnosis import Diagnosis, diagnose_matrix
-from .evidence import Dense, DenseRows, Kinds, Needs, Rows, Targets
-from .soft import SoftLabels, is_soft
+from .evidence import Dense, DenseRows, Kinds, Needs, Rows, Silenced, Tables, Targets
+from .inverses import left_inverse
+from .posterior import drawn_parts
+from .reconstruction import CONDITION_LIMIT, Reconstruction
+from .soft import SoftLabels
 
 MOST_LABELS = 1 << ENUMERATION_LIMIT  # rows of answers are listed one by one up to this many
 LEAST_VARIANCE = 1e-9  # of a target; otherwise an annotator who is never wrong would silence all others
@@ -109,30 +103,16 @@ class AnnotatorTransition(Transition):
         rows = np.array(self.weak_labels)
         return np.asarray(np.prod([T[:, rows[:, a]] for a, T in enumerate(parts)], axis=0), dtype=np.float64)
 
-    def with_gaps_of(self, labels: Tensor, others: Tensor) -> Tensor:
-        """No answer where the others have none."""
-        return torch.where(others.isnan().any(-1) if is_soft(others) else others < 0, MISSING, labels)
-
-    def given_inverse(self, matrix: ArrayLike) -> Reconstruction:
+    def _given_inverse(self, matrix: ArrayLike) -> Reconstruction:
         """Of complete rows of answers."""
         return CompleteReconstruction(matrix, self)
-
-    @property
-    def answer_sizes(self) -> list[int] | None:
-        """How many labels each annotator has."""
-        return list(self.sizes)
 
     @property
     def share_shape(self) -> tuple[int, ...]:
         """A row for each annotator, as long as the longest."""
         return (len(self.sizes), max(self.sizes))
 
-    @property
-    def table_rows(self) -> int:
-        """Those of all annotators."""
-        return sum(self.sizes)
-
-    def spoken(self, shares: Tensor) -> Tensor:
+    def _spoken(self, shares: Tensor) -> Tensor:
         """Shares (..., m, M) of answers, checked; silence that is an answer is a share of one."""
         out = shares.clone()
         for a, size in enumerate(self.sizes):
@@ -176,7 +156,7 @@ class AnnotatorTransition(Transition):
     def encode(self, labels: Labels, device: torch.device | None = None, validate: bool = True) -> Tensor:
         """Answers (..., m) as int64, checked; -1 where there is none."""
         if isinstance(labels, SoftLabels):
-            return labels.of(self, device)
+            return self._spoken(labels.of(self, device))
         m = len(self.sizes)
         most = max(self.sizes)
         out = checks.index_labels(labels, most, device=device, validate=False, instead=NO_ANSWER)
@@ -257,7 +237,7 @@ class AnnotatorTransition(Transition):
         """log T of all annotators, one under the other, and a row of zeros for a missing answer."""
         with np.errstate(divide="ignore"):
             blocks = [np.log(t.matrix()) for t in self.transitions]
-        return self.with_whole({"log_T": np.concatenate([*blocks, np.zeros((1, self.num_classes))])}, needs)
+        return self._with_whole({"log_T": np.concatenate([*blocks, np.zeros((1, self.num_classes))])}, needs)
 
     def gram(self) -> FloatArray:
         """The product of the annotators' own, entry by entry."""
@@ -290,7 +270,7 @@ class AnnotatorTransition(Transition):
     def sum_answers(self, labels: Tensor, *stacked: Tensor) -> list[Tensor]:
         """Of each of some tables, with a row for every answer and zeros for a missing one, the sum over the answers
         given (..., K). Where most are missing only the others are looked at."""
-        if not tracing.traced() and not labels.is_cuda:
+        if tracing.at_hand(labels):
             flat = labels.reshape(-1, labels.shape[-1])
             given = flat >= 0
             if int(given.sum()) < SPARSE * flat.numel():
@@ -359,7 +339,8 @@ class AnswerReconstruction(Reconstruction):
         """The mixtures."""
         weight, weighted = tables["answer_weight"].to(dtype), tables["answer_targets"].to(dtype)
         total, mixed = self.transition.sum_answers(labels, weight, weighted)
-        return Dense(mixed / torch.where(total > 0, total, 1.0) + 1.0 / self.transition.num_classes)
+        mixtures = mixed / torch.where(total > 0, total, 1.0) + 1.0 / self.transition.num_classes
+        return Silenced(Dense(mixtures), self.silent(labels))
 
     def own(self, annotator: int) -> FloatArray:
         """R_a (K, M_a) of one annotator."""
@@ -414,8 +395,9 @@ class CompleteReconstruction(DenseReconstruction):
 
     def columns(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Targets:
         """The columns of R."""
-        rows = self.transition.row_index(labels.clamp_min(0))
-        return Dense(look_up(tables["R_T"].to(dtype), torch.where(self.silent(labels), len(tables["R_T"]) - 1, rows)))
+        rows, silent = self.transition.row_index(labels.clamp_min(0)), self.silent(labels)
+        where = torch.where(silent, len(tables["R_T"]) - 1, rows)
+        return Silenced(Dense(look_up(tables["R_T"].to(dtype), where)), silent)
 
     def silent(self, labels: Tensor) -> Tensor:
         """Incomplete rows."""
@@ -491,7 +473,7 @@ def kept_on(owner: Any, name: str, device: torch.device) -> Tensor:
 
 def sum_rows(table: Tensor, index: Tensor) -> Tensor:
     """``sum over the last axis of table[index]``: (..., m) -> (..., K), without the (..., m, K) array in between."""
-    if tracing.traced():
+    if tracing.transformation():
         return look_up(table, index).sum(-2)
     rows = index.reshape(-1, index.shape[-1])
     if table.dtype == torch.float64 and not table.is_cuda:  # torch sums bags of float64 five times slower than this

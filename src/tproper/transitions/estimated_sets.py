@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .._core import FloatArray, checks
-from .base import EstimatedTransition, Reconstruction
+from .dense import EstimatedTransition
 from .families import partial_labels
 from .posterior import Posterior
+from .reconstruction import Reconstruction
 from .sets import IndependentSets
 from .shrinkage import beta_interval
 
@@ -63,36 +64,6 @@ class EstimatedPartialLabels(IndependentSets, EstimatedTransition):
         """n posterior draws of p."""
         return np.random.default_rng(seed).beta(self.a, self.b, checks.integer(n, "n", 1))
 
-    def size_draws(self, count: int) -> FloatArray:
-        """``|S| - 1`` is binomial."""
-        from scipy.stats import binom  # scipy is imported where it is used
-
-        K = self.num_classes
-        return np.asarray(binom.pmf(np.arange(-1, K), K - 1, self.rates(count)[:, None]))
-
-    def drawn_confusions(self, reconstruction: Reconstruction, count: Callable[[int], int]) -> FloatArray:
-        """In closed form where sets are too many to list."""
-        if self.listed:
-            return super().drawn_confusions(reconstruction, count)
-        return self.symmetric_confusions(reconstruction, count(self.num_classes**2))
-
-    def symmetric_confusions(self, reconstruction: Reconstruction, count: int) -> FloatArray:
-        """`drawn_confusions`, of which all classes are alike: one number for each draw is enough.
-
-        The target of a set of size m holds the same ``u_m`` for each of its members, and the true class is one:
-        the diagonal is the mean of ``u_m`` over ``m - 1 ~ Binomial(K - 1, p_s)``, and columns sum to one.
-        """
-        from scipy.special import gammaln, xlog1py, xlogy  # scipy is imported where it is used
-
-        K = self.num_classes
-        others = np.arange(K)
-        u = reconstruction.targets(np.tri(K, dtype=bool))[:, 0].numpy()  # row m - 1: the first m classes are candidates
-        p = self.rates(count)[:, None]
-        log_choose = gammaln(K) - gammaln(others + 1) - gammaln(K - others)
-        diagonal = np.exp(log_choose + xlogy(others, p) + xlog1py(K - 1 - others, -p)) @ u
-        off = (1 - diagonal) / (K - 1)
-        return np.asarray(off[:, None, None] + (diagonal - off)[:, None, None] * np.eye(K))
-
     def describe(self, classes: Sequence[Any]) -> str:
         """p with its interval, the tests of the family, and the notes; all classes are alike."""
         low, high = self.p_interval()
@@ -121,3 +92,31 @@ class PosteriorOfRate(Posterior):
         p = T.rates(n, seed)[:, None]
         weight = p ** (sizes - 1) * (1 - p) ** (T.num_classes - sizes)  # (n, M)
         return weight[:, :, None] * masks
+
+    def size_draws(self, count: int) -> FloatArray:
+        """``|S| - 1`` is binomial."""
+        from scipy.stats import binom  # scipy is imported where it is used
+
+        K = self.transition.num_classes
+        return np.asarray(binom.pmf(np.arange(-1, K), K - 1, self.transition.rates(count)[:, None]))
+
+    def confusions(self, R: Reconstruction, count: int) -> FloatArray | None:
+        """Where sets are too many to list."""
+        return None if self.transition.listed else self.symmetric_confusions(R, count)
+
+    def symmetric_confusions(self, R: Reconstruction, count: int) -> FloatArray:
+        """``R T_s``, of which all classes are alike: one number for each draw is enough.
+
+        The target of a set of size m holds the same ``u_m`` for each of its members, and the true class is one:
+        the diagonal is the mean of ``u_m`` over ``m - 1 ~ Binomial(K - 1, p_s)``, and columns sum to one.
+        """
+        from scipy.special import gammaln, xlog1py, xlogy  # scipy is imported where it is used
+
+        K = self.transition.num_classes
+        others = np.arange(K)
+        u = R.targets(np.tri(K, dtype=bool))[:, 0].numpy()  # row m - 1: the first m classes are candidates
+        p = self.transition.rates(count)[:, None]
+        log_choose = gammaln(K) - gammaln(others + 1) - gammaln(K - others)
+        diagonal = np.exp(log_choose + xlogy(others, p) + xlog1py(K - 1 - others, -p)) @ u
+        off = (1 - diagonal) / (K - 1)
+        return np.asarray(off[:, None, None] + (diagonal - off)[:, None, None] * np.eye(K))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from .set_mass import indicator, log_set_mass, mask_sizes
 
 FEW = 1 << 13  # entries of targets up to which a table of them costs less than what would do without
 MOST_KINDS = 1 << 14  # labels that are told apart one by one where classes differ
+Tables = Mapping[str, Tensor]
 Needs = Literal["label", "norm", "all"]  # what a score needs of q = T p: q_y, ||q||^2 too, or all of q
 
 
@@ -37,6 +39,7 @@ class Targets(ABC):
     single: bool = False  # whether all of a target is at that class
     wide: bool = False  # whether entries may be large and of both signs, so that <r, x> needs x centred
     temporaries: bool = True  # whether `product` and `subtract_` need memory of the size of x
+    silent: Tensor | None = None  # which labels (...) say nothing: their loss is 0
 
     def inner(self, x: Tensor) -> Tensor:
         """``<r, x>`` (...) for x (..., K); an infinite x counts for nothing where r is 0."""
@@ -65,7 +68,10 @@ class Targets(ABC):
 
     def hush(self, losses: Tensor) -> Tensor:
         """Losses (...), or shares (..., K), with 0 for labels that say nothing."""
-        return losses
+        silent = self.silent
+        if silent is None:
+            return losses
+        return losses.masked_fill(silent if losses.ndim == silent.ndim else silent[..., None], 0.0)
 
 
 def laid_out(rows: Tensor, class_major: bool) -> Tensor:
@@ -160,8 +166,8 @@ class Spike(Targets):
         """As rows; of small batches a table, because calls cost more than memory there."""
         if isinstance(self.c, float) and self.classes.numel() * self.K <= FEW:
             b, z = (1 - self.c) / self.K, self.classes.reshape(-1, 1)
-            r = torch.full((z.shape[0], self.K), b, dtype=dtype, device=z.device)
-            return Dense(laid_out(r.scatter_(-1, z, b + self.c), class_major))
+            r = torch.full((z.shape[0], self.K), b, dtype=dtype, device=z.device).scatter_(-1, z, b + self.c)
+            return Dense(laid_out(r, True) if class_major else r)
         if self.classes.ndim == 1:
             return self
         return Spike(self.classes.reshape(-1), self.c.reshape(-1) if isinstance(self.c, Tensor) else self.c, self.K)
@@ -242,7 +248,7 @@ class Weighted(Targets):
     """Targets ``w r`` under costs w (K,) of the true classes; they sum to ``<r, w>``."""
 
     def __init__(self, targets: Targets, weights: Tensor) -> None:
-        self.targets, self.weights = targets, weights
+        self.targets, self.weights, self.silent = targets, weights, targets.silent
         mean = weights.mean()  # taken out first: entries of r may be large and of both signs
         self.total = mean + (targets.dense(weights.dtype) * (weights - mean)).sum(-1)
 
@@ -269,13 +275,11 @@ class Weighted(Targets):
         """As rows."""
         return Weighted(self.targets.flat(dtype, class_major), self.weights)
 
-    def hush(self, losses: Tensor) -> Tensor:
-        """What the targets say."""
-        return self.targets.hush(losses)
-
 
 class Silenced(Targets):
     """Targets of which some belong to labels that say nothing (a row without any answer): their loss is 0."""
+
+    silent: Tensor
 
     def __init__(self, targets: Targets, silent: Tensor) -> None:
         self.targets, self.silent = targets, silent
@@ -309,10 +313,6 @@ class Silenced(Targets):
     def flat(self, dtype: torch.dtype, class_major: bool = False) -> Silenced:
         """As rows."""
         return Silenced(self.targets.flat(dtype, class_major), self.silent.reshape(-1))
-
-    def hush(self, losses: Tensor) -> Tensor:
-        """0 where a label is silent."""
-        return losses.masked_fill(self.silent if losses.ndim == self.silent.ndim else self.silent[..., None], 0.0)
 
 
 class Rows(ABC):
@@ -367,6 +367,7 @@ class Rows(ABC):
         return p @ self.table.to(p.dtype).T
 
 
+@cache
 def smallest(dtype: torch.dtype) -> float:
     """Below it a sum of products has lost digits to underflow."""
     return torch.finfo(dtype).tiny / torch.finfo(dtype).eps

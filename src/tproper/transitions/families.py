@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks, count_text
 from ..errors import InputError
-from .base import DenseTransition, Transition, read_transitions
-from .dense import DENSE_LIMIT
+from .base import Transition, read_transitions
+from .dense import DENSE_LIMIT, DenseTransition
 from .labels import POSITIVE_UNLABELED
 from .sets import CandidateSetTransition, FixedSizeSets, independent_sets, log_binomial
 from .stacked import StackedTransition
@@ -352,11 +352,6 @@ class BagTransition(DenseTransition):
             return p
         weighted = p * (self.prior / self.pooled)
         return weighted / weighted.sum(axis=-1, keepdims=True)
-
-    @property
-    def log_shift(self) -> FloatArray:
-        """What `population` adds to log-probabilities (K,), up to a constant of the row."""
-        return np.log((self.pooled if self.prior is None else self.prior) / self.pooled)
 
 
 def unlabeled_sets(proportions: ArrayLike, sizes: ArrayLike, prior: ArrayLike | None = None) -> BagTransition:

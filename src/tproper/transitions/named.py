@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks
 from ..errors import InputError
-from .base import DenseTransition
-from .dense import DENSE_LIMIT
+from .dense import DENSE_LIMIT, DenseTransition
 from .families import BagTransition, coarse_labels, of_positives, unlabeled_sets
 
 UNLABELED_ROW = "unlabeled"
@@ -31,7 +30,7 @@ class NamedTransition(DenseTransition):
         self.kind, self.parameters = kind, dict(parameters)
         self.name = f"{kind}({', '.join(_shown(v) for v in parameters.values())})"
 
-    def names_for(self, classes: list[Any]) -> list[Any] | None:
+    def _names_for(self, classes: list[Any]) -> list[Any] | None:
         """The names of the weak labels where classes have these names."""
         if self._weak_labels is None:
             return None

@@ -13,11 +13,12 @@ from torch import Tensor
 
 from .._core import FloatArray, checks, look_up
 from ..errors import InputError
-from .base import DenseReconstruction, Rate, Reconstruction, Tables, probes
-from .dense import dense_guard, left_inverse
+from .base import Rate, probes
+from .dense import dense_guard
 from .diagnosis import Diagnosis
-from .evidence import DenseRows, Needs, Rows
+from .evidence import DenseRows, Needs, Rows, Tables
 from .families import set_size
+from .reconstruction import Reconstruction
 from .set_mass import mask_sizes
 from .sets import SetReconstruction, SetTransition, log_binomial
 from .uniform import even_kernel
@@ -111,7 +112,7 @@ class NoisySetTransition(SetTransition):
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """Both logarithms by set size."""
-        return self.with_whole({"log_inside": self.log_inside, "log_outside": self.log_outside}, needs)
+        return self._with_whole({"log_inside": self.log_inside, "log_outside": self.log_outside}, needs)
 
     def rows(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Rows:
         """One of the two probabilities inside of S, the other outside."""
@@ -133,7 +134,7 @@ class NoisySetTransition(SetTransition):
         """In closed form for a uniform prior; for any other, and "tightest", by enumeration."""
         if method != "tightest" and (prior is None or np.ptp(prior) == 0):
             return NoisySetReconstruction(self, method if method != "inverse" else "min_variance")
-        return DenseReconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
+        return super().left_inverse(method, prior)
 
 
 class NoisySetReconstruction(SetReconstruction):

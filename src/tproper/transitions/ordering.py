@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from .annotators import AnnotatorTransition
-from .base import DenseTransition, Transition
+from .base import Transition
+from .dense import DenseTransition
 from .families import BagTransition
 from .labels import sorted_names
 from .named import NamedTransition
@@ -73,7 +74,7 @@ def _posterior(known: Posterior, mean: Any, rows: Sequence[int], columns: Sequen
 @_permuted.register
 def _(transition: NamedTransition, order: Sequence[int]) -> Transition:
     own, sets = transition._weak_labels, transition._labels_are_sets()
-    words = None if own is None or sets else transition.names_for(transition.labels.class_names)
+    words = None if own is None or sets else transition._names_for(transition.labels.class_names)
     plain = Transition(transition.matrix(), own if sets else words)
     plain.name, plain._label_kind, plain._classes = transition.name, transition._label_kind, transition._classes
     return _permuted(plain, order)  # its parameters say nothing of an order

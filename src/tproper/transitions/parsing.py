@@ -19,8 +19,9 @@ from .._core import FloatArray, checks, count_text, other_encoding, plugins, rea
 from ..errors import InputError
 from . import families
 from .annotators import AnnotatorTransition, annotators
-from .base import DenseTransition, EstimatedTransition, Transition, read_transition
+from .base import Transition, read_transition
 from .catalogue import ALIASES, BY_NAME, Kind, groups, made_by_name, rates
+from .dense import DenseTransition, EstimatedTransition
 from .estimated_sets import EstimatedPartialLabels, FamilyTest
 from .named import NamedTransition
 from .noisy_sets import NoisySetTransition

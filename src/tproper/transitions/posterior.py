@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core import FloatArray, checks
 from ..errors import InputError
 from .shrinkage import column_intervals, opened
+
+if TYPE_CHECKING:
+    from .base import Transition
+    from .reconstruction import Reconstruction
 
 MOST_DRAWS, FEWEST_DRAWS, ENTRIES = 8192, 512, 1 << 22
 
@@ -61,6 +68,16 @@ class Posterior:
             low, high = np.quantile(self.many(), [tail, 1 - tail], axis=0)
         return (low, high) if self.counts is None else opened(low, high, self.counts, tail)
 
+    def size_draws(self, count: int) -> FloatArray | None:
+        """Draws (count, K + 1) of the probabilities of sizes, where labels are candidate sets of which only the size
+        matters; else None.
+        """
+        return None
+
+    def confusions(self, R: Reconstruction, count: int) -> FloatArray | None:
+        """``R T_s`` (count, K, K) of draws of T in closed form, where T is too large to be drawn; else None."""
+        return None
+
     def many(self) -> FloatArray:
         """The draws that are kept, or enough new ones."""
         if self.draws is not None:
@@ -79,3 +96,15 @@ class Posterior:
         gammas = rng.standard_gamma(a[rng.permutation(component)])
         total = gammas.sum(axis=1, keepdims=True)
         return np.divide(gammas, total, out=np.tile(self.mean, (n, 1, 1)), where=total > 0)
+
+
+def drawn_parts(parts: Sequence[Transition], count: int, seed: int | np.random.SeedSequence) -> list[FloatArray] | None:
+    """Draws (S, M_a, K) of each of several T, those that are known as often as they stand; None where all are."""
+    if not any(t.estimated for t in parts):
+        return None
+    own = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    drawn = [t.draws_of_posterior(count, stream) for t, stream in zip(parts, own.spawn(len(parts)), strict=True)]
+    return [
+        np.broadcast_to(t.matrix(), (count, *t.matrix().shape)) if T is None else T
+        for t, T in zip(parts, drawn, strict=True)
+    ]

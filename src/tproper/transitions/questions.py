@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, look_up
-from .base import DenseReconstruction, Rate, Reconstruction, Tables, Transition, probes
-from .dense import dense_guard, left_inverse
+from .base import Rate, Transition, probes
+from .dense import dense_guard
 from .diagnosis import Diagnosis
-from .evidence import DenseRows, Kinds, Needs, Rows, Spike, Targets, like_classes
+from .evidence import DenseRows, Kinds, Needs, Rows, Spike, Tables, Targets, like_classes
+from .reconstruction import Reconstruction
 from .soft import SoftLabels
 from .uniform import even_kernel
 
@@ -44,7 +45,7 @@ class QuestionTransition(Transition):
         """0 .. K-1, then "not 0" .. "not K-1"."""
         return [*range(self.num_classes), *(f"{NOT}{z}" for z in range(self.num_classes))]
 
-    def names_for(self, classes: list[Any]) -> list[Any]:
+    def _names_for(self, classes: list[Any]) -> list[Any]:
         """ "cat" for yes, "not cat" for no."""
         return [*classes, *(f"{NOT}{name}" for name in classes)]
 
@@ -130,7 +131,7 @@ class QuestionTransition(Transition):
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """None: two numbers determine T, unless a score needs more than the label's own."""
-        return self.with_whole({}, needs)
+        return self._with_whole({}, needs)
 
     def log_row_maxima(self) -> FloatArray:
         """For yes, then for no."""
@@ -151,7 +152,7 @@ class QuestionTransition(Transition):
         """In closed form for a uniform prior; for any other, and "tightest", from the matrix."""
         if method != "tightest" and (prior is None or np.ptp(prior) == 0):
             return QuestionReconstruction(self, method if method != "inverse" else "min_variance")
-        return DenseReconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
+        return super().left_inverse(method, prior)
 
 
 def _log_of(no: Tensor, of_no: float, of_yes: float, K: int, dtype: torch.dtype) -> Tensor:

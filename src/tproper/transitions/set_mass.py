@@ -12,7 +12,7 @@ from .._core import tracing
 
 def _bytes(masks: Tensor) -> Tensor:
     """Booleans as 0 and 1, without a copy where nothing is being traced (Inductor has no such view on a GPU)."""
-    return masks.to(torch.uint8) if tracing.traced() else masks.view(torch.uint8)
+    return masks.to(torch.uint8) if tracing.transformation() else masks.view(torch.uint8)
 
 
 def indicator(masks: Tensor, dtype: torch.dtype) -> Tensor:

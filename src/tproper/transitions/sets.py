@@ -16,10 +16,11 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks, look_up, tracing
 from ..errors import InputError
-from .base import ENUMERATION_LIMIT, DenseReconstruction, Rate, Reconstruction, Tables, Transition, probes
-from .dense import dense_guard, left_inverse
+from .base import Rate, Transition, probes
+from .dense import ENUMERATION_LIMIT, dense_guard
 from .diagnosis import Diagnosis
-from .evidence import MOST_KINDS, Kinds, Needs, Pattern, Rows, SetRows, Step, Targets
+from .evidence import MOST_KINDS, Kinds, Needs, Pattern, Rows, SetRows, Step, Tables, Targets
+from .reconstruction import Reconstruction
 from .set_mass import mask_sizes
 from .soft import SoftLabels, is_soft
 from .uniform import even_kernel
@@ -90,11 +91,11 @@ class SetTransition(Transition):
             return "non-empty candidate sets, got an empty one"
         return f"candidate sets of {_only(self.set_sizes())} classes, got one of {label}"
 
-    def with_whole(self, tables: dict[str, FloatArray], needs: Needs) -> dict[str, FloatArray]:
+    def _with_whole(self, tables: dict[str, FloatArray], needs: Needs) -> dict[str, FloatArray]:
         """Where rows are to be found, their numbers are made now, not while a call is traced."""
         if needs == "all":
             _ = self._row_of_bits
-        return super().with_whole(tables, needs)
+        return super()._with_whole(tables, needs)
 
     def per_label(self, per_size: FloatArray) -> FloatArray:
         """One value per set size, spread over the labels; as it is beyond 12 classes, where labels cannot be listed."""
@@ -190,11 +191,11 @@ class CandidateSetTransition(SetTransition):
         """In closed form for a uniform prior; for any other, by enumeration."""
         if prior is None or np.ptp(prior) == 0:
             return SetReconstruction(self, method if method != "inverse" else "min_variance")
-        return DenseReconstruction(left_inverse(self.matrix(), method, prior), self, method=method)
+        return super().left_inverse(method, prior)
 
     def tables(self, needs: Needs = "label") -> dict[str, FloatArray]:
         """log g by set size."""
-        return self.with_whole({"log_weight": self.log_weight}, needs)
+        return self._with_whole({"log_weight": self.log_weight}, needs)
 
     def rows(self, labels: Tensor, dtype: torch.dtype, tables: Tables) -> Rows:
         """g inside of the set."""

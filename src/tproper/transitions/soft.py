@@ -24,7 +24,8 @@ from .._core import FloatArray, checks, tracing
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    from .base import Reconstruction, Transition
+    from .base import Transition
+    from .reconstruction import Reconstruction
 
 MOST_COMBINATIONS = 1 << 12  # of the answers of one row that several annotators leave open
 
@@ -161,7 +162,7 @@ class SoftLabels:
                 f"got shape {self.shape}"
             )
         if len(want) > 1:
-            return transition.spoken(self.tensor.to(device=device))
+            return self.tensor.to(device=device)
         # names of classes are the estimator's to match: T itself knows those of its rows
         own = transition.weak_labels if self.names is not None else []
         named = bool(own) and own != list(range(len(own)))
@@ -189,7 +190,7 @@ def pieces(transition: Transition, shares: Tensor) -> tuple[Tensor, Tensor, Tens
 
     Of several annotators a piece is a row of answers, its share their product.
     """
-    if transition.answer_sizes is None:
+    if not transition.separate:
         row, y = shares.nonzero(as_tuple=True)
         return row, hard_labels(transition, shares.device)[y], shares[row, y]
     n, m, _ = shares.shape
@@ -217,8 +218,8 @@ def pieces(transition: Transition, shares: Tensor) -> tuple[Tensor, Tensor, Tens
 
 def soft_targets(reconstruction: Reconstruction, shares: Tensor, dtype: torch.dtype) -> Tensor:
     """``R s`` (..., K), linear in the shares; of several annotators, the mixture of those who answered."""
-    R, sizes = reconstruction, reconstruction.transition.answer_sizes
-    if sizes is None:
+    R, sizes = reconstruction, [t.num_weak_labels for t in reconstruction.transition.separate]
+    if not sizes:
         return shares.to(dtype) @ R.evidence(hard_labels(R.transition, shares.device), dtype).dense(dtype)
     weights, own = getattr(R, "weights", None), getattr(R, "own", None)
     if weights is None or own is None:
@@ -237,7 +238,7 @@ def soft_targets(reconstruction: Reconstruction, shares: Tensor, dtype: torch.dt
 
 def soft_silent(reconstruction: Reconstruction, shares: Tensor) -> Tensor | None:
     """Rows of shares that say nothing: no usable annotator answered."""
-    if reconstruction.transition.answer_sizes is None:
+    if not reconstruction.transition.separate:
         return None
     weights = torch.as_tensor(np.asarray(getattr(reconstruction, "weights", 1.0)), device=shares.device)
     return ~((~shares.isnan().any(-1)) & (weights > 0)).any(-1)

@@ -12,7 +12,9 @@ from torch import Tensor
 from .._core import FloatArray, Labels, checks, tracing
 from ..errors import InputError
 from .annotators import common_names
-from .base import DenseTransition, Transition, drawn_parts
+from .base import Transition
+from .dense import DenseTransition
+from .posterior import drawn_parts
 from .soft import SoftLabels
 
 
@@ -58,14 +60,6 @@ class StackedTransition(DenseTransition):
     def source_rows(self) -> tuple[NDArray[np.int64], FloatArray]:
         """One source below the other."""
         return self.offsets, self.weights
-
-    def ignored(self, labels: Labels, index: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
-        """Of pairs, those with the index in either place."""
-        given, out = super().ignored(labels, index, device)
-        if out.ndim > 1 and out.shape[-1] == 2:
-            out = out.any(-1)
-            given = given.masked_fill(out[..., None], 0)
-        return given, out
 
     def pairs(self, indices: ArrayLike) -> NDArray[np.int64]:
         """(source, label) pairs (n, 2) of stacked row indices."""

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray, centred_basis, checks
-from .base import Rate, Reconstruction, Tables, Transition, probes
+from .base import Rate, Transition, probes
 from .dense import dense_guard
 from .diagnosis import Diagnosis
-from .evidence import Kinds, Needs, Pattern, Rows, Spike, Targets, TwoValued, like_classes
+from .evidence import Kinds, Needs, Pattern, Rows, Spike, Tables, Targets, TwoValued, like_classes
+from .reconstruction import Reconstruction
 
 
 class UniformTransition(Transition):

@@ -15,18 +15,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..._core import tracing
 from ...transitions import Rows, Targets, smallest
 
 BLOCK = 1 << 20  # scores worked on at a time by one thread: temporaries stay in the cache
 SHARED = 1 << 22  # by several: every operation ends in a barrier, which waits where another program keeps a core busy
 GRAIN = 1 << 15  # PyTorch runs simple operations on fewer elements than this in the thread that calls them
 NARROW = 64  # classes up to which torch.softmax, made for long rows, is slower than its parts
-
-
-def possible(scores: Tensor) -> bool:
-    """Whether scores are where kernels can look at them, and nothing is being traced."""
-    return not scores.is_cuda and not tracing.transformation()
 
 
 class _WithSlope(torch.autograd.Function):
@@ -124,17 +118,12 @@ def run(scores: Tensor, work: Work, plain: Callable[[Tensor], Tensor], mean: boo
     return out
 
 
-def finds_top(out: Tensor) -> bool:
-    """Whether `softmax_into` looks for the largest score itself, which costs no pass of its own."""
-    return out.stride(-1) == 1 and out.shape[-1] > NARROW
-
-
-def softmax_into(out: Tensor, x: Tensor, shifted: bool = False) -> Tensor | None:
-    """softmax(x) in `out`, (n, K); gives logsumexp(x) (n, 1) where it is at hand.
+def softmax_into(out: Tensor, x: Tensor, by_torch: bool, shifted: bool = False) -> Tensor | None:
+    """softmax(x) in `out`, (n, K), `by_torch` or by its parts; gives logsumexp(x) (n, 1) where it is at hand.
 
     `shifted`: the largest score of every row is 0.
     """
-    if finds_top(out):
+    if by_torch:
         torch.softmax(x, -1, out=out)
         return None
     torch.exp(x if shifted else x - x.amax(-1, keepdim=True), out=out)
@@ -143,35 +132,33 @@ def softmax_into(out: Tensor, x: Tensor, shifted: bool = False) -> Tensor | None
     return total.log_() if shifted else None
 
 
-def cross_entropy(
-    targets: Targets, squeeze: tuple[float, float] | None, dtype: torch.dtype, class_major: bool = False
-) -> Work:
-    """``logsumexp v - <r, v> + k/2 sum |u|^alpha``, u = v - mean v, for targets r that sum to one.
+def cross_entropy(every: Targets, squeeze: tuple[float, float] | None = None) -> Work:
+    """``logsumexp v - <r, v> + k/2 sum |u|^alpha``, u = v - mean v, for `flat` targets r that sum to one.
 
     Gradient: ``softmax v - r + k alpha/2 (|u|^(alpha-1) sgn u - its mean)``.
     """
     k, alpha = squeeze or (0.0, 2.0)
-    every = targets.flat(dtype, class_major)
     # Where targets have large entries of both signs, <r, x> keeps its digits if x is centred first.
     centred = k != 0 or every.wide
 
     def work(v: Tensor, r: Targets, slope: Tensor, share: float) -> Tensor:
         # the largest score must be sought anyway where rows are short, and stands in for the label's
-        at = r.at if finds_top(slope) else None
+        by_torch = slope.stride(-1) == 1 and slope.shape[-1] > NARROW
+        at = r.at if by_torch else None
         # Scores are compared with one of the row before they are summed: a common shift must not eat their digits.
         near = v.amax(-1, keepdim=True) if at is None else v.gather(-1, at)
         if centred:
             x = v - near
-            log_sum = softmax_into(slope, x, shifted=at is None)
+            log_sum = softmax_into(slope, x, by_torch, shifted=at is None)
             mean = x.mean(-1, keepdim=True)
             loss = r.product(x.sub_(mean), centred=True).add_(mean[:, 0])  # targets sum to one
         elif r.single and at is not None:  # <e_y, v - v_y> = 0
             loss = torch.zeros_like(near).squeeze(-1)
-            log_sum = softmax_into(slope, v)
+            log_sum = softmax_into(slope, v, by_torch)
         else:  # x is needed no longer than slope is free
             x = torch.sub(v, near, out=slope)
             loss = r.product(x)
-            log_sum = softmax_into(slope, x, shifted=at is None)
+            log_sum = softmax_into(slope, x, by_torch, shifted=at is None)
         if log_sum is None:
             log_sum = _log_sum(slope, v, near, at)
         loss = torch.sub(log_sum.squeeze(-1), loss)
@@ -183,7 +170,7 @@ def cross_entropy(
             slope.add_(bent - bent.mean(-1, keepdim=True), alpha=k * alpha / 2)
             loss.add_(bent.mul_(x).sum(-1), alpha=k / 2)
         r.subtract_(slope, share)
-        return r.hush(loss)
+        return loss if r.silent is None else r.hush(loss)
 
     return Work(every, work, centred or every.temporaries)
 
@@ -197,20 +184,18 @@ def _log_sum(p: Tensor, v: Tensor, near: Tensor, at: Tensor | None) -> Tensor:
     return v.amax(-1, keepdim=True).sub_(near).sub_(own.log_())
 
 
-def forward_cross_entropy(rows: Rows, dtype: torch.dtype, class_major: bool = False) -> Work:
-    """``-log <t, p>``, p = softmax v, for rows t of T; gradient ``p - q``, from prior to posterior."""
-    every = rows.prepared(dtype, class_major)
+def forward_cross_entropy(every: Rows) -> Work:
+    """``-log <t, p>``, p = softmax v, for `prepared` rows t of T; gradient ``p - q``, from prior to posterior."""
 
     def work(v: Tensor, t: Rows, slope: Tensor, share: float) -> Tensor:
-        softmax_into(slope, v)
+        softmax_into(slope, v, slope.stride(-1) == 1 and slope.shape[-1] > NARROW)
         return t.posterior_(slope, share)
 
     return Work(every, work, every.temporaries)
 
 
-def line(potential: Any, losses: Any, targets: Targets, dtype: torch.dtype, class_major: bool = False) -> Work:
-    """``s F(v) - <r, v>`` as it is defined, with the gradient ``s link(v) - r``."""
-    every = targets.flat(dtype, class_major)
+def line(potential: Any, losses: Any, every: Targets) -> Work:
+    """``s F(v) - <r, v>`` of `flat` targets r as it is defined, with the gradient ``s link(v) - r``."""
 
     def work(v: Tensor, r: Targets, slope: Tensor, share: float) -> Tensor:
         slope.copy_(potential.link(v))

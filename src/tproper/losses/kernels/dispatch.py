@@ -26,6 +26,7 @@ from ...errors import InputError
 from .registry import Plan, plan
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+INTERPRETER = "TRITON_INTERPRET"  # where it is 1 in the environment, Triton runs on the CPU: slow, for tests
 SMALL = 1 << 18  # scores up to which launching a kernel costs more than what it does
 FEW = 1 << 16  # losses up to which one program sums them fast enough
 
@@ -48,8 +49,7 @@ def obstacle(loss: Any, scores: Tensor, weights: Any = None, transitions: Any = 
         return "asked for"
     if transitions is not None:
         return "there is one transition per example"
-    interpreted = os.environ.get("TRITON_INTERPRET") == "1"  # Triton runs on the CPU then: slow, for tests
-    if not (scores.is_cuda or interpreted):
+    if not scores.is_cuda and os.environ.get(INTERPRETER) != "1":
         return f"scores are on {scores.device.type}"
     if not triton_installed():
         return "triton is not installed"
