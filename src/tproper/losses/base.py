@@ -246,9 +246,8 @@ class WeakLabelLoss(nn.Module, ABC):
     def ignored(self, labels: Labels, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
         """Labels with 0 in place of `ignore_index`, and which examples (...) they leave out."""
         given, out = checks.ignored(labels, cast(int, self.ignore_index), device)
-        if (
-            self.transition.sources and out.ndim > 1 and out.shape[-1] == 2
-        ):  # (source, label), the index in either place
+        pairs = out.ndim > 1 and out.shape[-1] == 2  # (source, label), with the index in either place
+        if pairs and self.transition.sources:
             out = out.any(-1)
             given = given.masked_fill(out[..., None], 0)
         return given, out
