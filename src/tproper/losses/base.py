@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -219,12 +218,11 @@ class WeakLabelLoss(nn.Module, ABC):
         half, autocast = dtype in HALVES, torch.is_autocast_enabled(scores.device.type)
         if half and autocast:
             dtype = torch.float32  # as torch's own losses: half precision has no room for a scaled or summed loss
-        if scores.is_cuda or self._backend == "triton" or os.environ.get(dispatch.INTERPRETER) == "1":
-            why = "labels are soft" if soft else dispatch.obstacle(self, scores, weights, transitions)
-            if why is None:
-                return dispatch.call(self, scores, labels, weights, reduction, dtype)
-            if self._backend == "triton":
-                raise InputError(f"backend: 'triton' cannot run this call: {why}; use 'auto' or 'torch'")
+        why = "labels are soft" if soft else dispatch.obstacle(self, scores, weights, transitions)
+        if why is None:
+            return dispatch.call(self, scores, labels, weights, reduction, dtype)
+        if self._backend == "triton":
+            raise InputError(f"backend: 'triton' cannot run this call: {why}; use 'auto' or 'torch'")
         if half:  # sums over classes need float32
             scores = scores.float()
         if autocast:
