@@ -174,9 +174,10 @@ class AtLeastOneLoss(JointLoss):
         """The reduced loss, a mean over bags."""
         v = checks.scores(scores, 2)
         index = checks.index_labels(bags, len(v), "bags", v.device)
-        given = torch.as_tensor(np.asarray(checks.array(positive, "positive")), device=v.device)
-        if given.ndim != 1 or not bool(((given == 0) | (given == 1)).all()):
+        held = checks.array(positive, "positive")
+        if held.ndim != 1 or held.dtype.kind not in "biuf" or not np.isin(held, (0, 1)).all():
             raise InputError(f"positive: expected a boolean for each bag, got {checks.short(positive)}")
+        given = torch.as_tensor(held, device=v.device)
         sizes = torch.bincount(index, minlength=len(given))
         if len(index) != len(v) or len(sizes) != len(given) or bool((sizes == 0).any()):
             raise InputError(f"positive: expected one for each of {len(sizes)} bags with members, got {len(given)}")
@@ -195,10 +196,10 @@ class AtLeastOneLoss(JointLoss):
 
 
 def _counts(counts: ArrayLike | Tensor, K: int, device: torch.device) -> Tensor:
-    c = torch.as_tensor(np.asarray(checks.array(counts, "counts")), device=device)
-    if c.ndim != 2 or c.shape[1] != K or c.is_floating_point() or c.dtype == torch.bool or bool((c < 0).any()):
+    c = checks.array(counts, "counts")
+    if c.ndim != 2 or c.shape[1] != K or c.dtype.kind not in "iu" or (c < 0).any():
         raise InputError(f"counts: expected whole numbers >= 0 of shape (bags, {K}), got {checks.short(counts)}")
-    return c.long()
+    return torch.as_tensor(c, device=device).long()
 
 
 def _of_bags(v: Tensor, index: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:

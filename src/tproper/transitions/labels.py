@@ -74,14 +74,15 @@ def are_numbers(names: Sequence[Any]) -> bool:
     return [key(name) for name in names] == list(range(len(names)))
 
 
+def _text(name: Any) -> str:
+    """A name as code has it; of a set always in one order."""
+    return "{" + ", ".join(map(repr, sorted(name, key=str))) + "}" if isinstance(name, frozenset) else repr(name)
+
+
 def shown(names: Iterable[Any]) -> str:
     """The first names of a list, for a message."""
     known = list(names)
-
-    def text(name: Any) -> str:
-        return "{" + ", ".join(map(repr, sorted(name, key=str))) + "}" if isinstance(name, frozenset) else repr(name)
-
-    return ", ".join(map(text, known[:SHOWN])) + (f", ... ({len(known)} in all)" if len(known) > SHOWN else "")
+    return ", ".join(map(_text, known[:SHOWN])) + (f", ... ({len(known)} in all)" if len(known) > SHOWN else "")
 
 
 def absent(values: NDArray[Any], no_answer: bool = False) -> BoolArray:
@@ -107,7 +108,7 @@ def _is_none(value: Any) -> bool:
 
 def holds_collections(y: Any) -> bool:
     """Whether labels are lists, sets, tuples or series themselves; a 2-d array does not count."""
-    if isinstance(checks.unmasked(y, "y"), (np.ndarray, Tensor)) and y.ndim > 1:
+    if isinstance(checks.unmasked(y, "y"), (np.ndarray, Tensor)) and y.ndim != 1:
         return False
     if hasattr(y, "columns") or isinstance(y, (str, bytes)):  # a data frame is 2-d
         return False
@@ -335,7 +336,7 @@ class LabelSpace(ABC):
         label, of_class = self.names[row], f"class {self.class_names[z]}"
         if isinstance(label, tuple):
             return f"P(label {label[1]} | {of_class}) of source {label[0]}", 1
-        return f"P(label {label} | {of_class})", 1
+        return f"P(label {_text(label) if isinstance(label, frozenset) else label} | {of_class})", 1
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: the kind of label, and the names of classes and labels where they have some."""
@@ -429,7 +430,7 @@ class Questions(Names):
             pairs = table.tolist()
         asked, answers = np.empty(len(pairs), dtype=object), np.empty(len(pairs), dtype=object)
         for i, pair in enumerate(pairs):
-            if not _is_none(pair) and len(pair) != 2:
+            if not _is_none(pair) and not (_is_pair(pair) and len(pair) == 2):
                 raise InputError(f"{argument}: expected pairs (class asked for, answer), got {pair!r} at row {i}")
             asked[i], answers[i] = (None, None) if _is_none(pair) else (item(pair[0]), item(pair[1]))
         missing = absent(asked) | absent(answers)
@@ -518,6 +519,10 @@ def _is_collection(label: Any) -> bool:
     return isinstance(label, (set, frozenset, list, tuple, np.ndarray)) or hasattr(label, "to_list")
 
 
+def _is_pair(label: Any) -> bool:
+    return _is_collection(label) and not isinstance(label, (set, frozenset))
+
+
 def _all_boolean(label: Any) -> bool:
     return len(label) > 0 and all(isinstance(z, (bool, np.bool_)) for z in label)
 
@@ -535,7 +540,7 @@ class Masks(LabelSpace):
         return self.transition.encode(masks), missing
 
     def _masks(self, y: Any, argument: str) -> tuple[BoolArray, BoolArray]:
-        given = _texts_as_lists(y)
+        given = _texts_as_lists(y, argument)
         K = self.transition.num_classes
         if not holds_collections(given) or all(_all_boolean(v) for v in given if not _is_none(v)):
             return self._from_table(given, argument)
@@ -579,17 +584,26 @@ class Masks(LabelSpace):
         return [frozenset(own[int(z)] for z in mask.nonzero()) for mask in self._tensor(encoded)]
 
 
-def _texts_as_lists(y: Any) -> Any:
-    """Sets written as text, as lists of names."""
-    if holds_collections(y) or isinstance(y, Tensor) or hasattr(y, "columns"):
+def _texts_as_lists(y: Any, argument: str) -> Any:
+    """Sets written as text, as lists of names; what is no set among them is refused."""
+    if isinstance(y, Tensor) or hasattr(y, "columns"):
         return y
-    array = checks.array(y, "y")
-    if array.ndim != 1 or array.dtype.kind not in "OUS" or not any(isinstance(v, str) for v in array):
-        return y
-    return [
-        None if _is_none(v) else [part.strip() for part in v.split(SET_SEPARATOR)] if isinstance(v, str) else v
-        for v in array.tolist()
-    ]
+    out = y
+    if not holds_collections(y):
+        array = checks.array(y, argument)
+        if array.ndim != 1 or array.dtype.kind not in "OUS" or not any(isinstance(v, str) for v in array):
+            return y
+        out = [
+            None if _is_none(v) else [part.strip() for part in v.split(SET_SEPARATOR)] if isinstance(v, str) else v
+            for v in array.tolist()
+        ]
+    for row, label in enumerate(out):
+        if not _is_none(label) and not _is_collection(label):
+            raise InputError(
+                f"{argument}: expected candidate sets, as lists of class names or as text such as a|b, got {label!r} "
+                f"at row {row}"
+            )
+    return out
 
 
 def columns_in_order(table: Any, space: LabelSpace, argument: str) -> Any:
@@ -630,7 +644,7 @@ class Pairs(LabelSpace):
         """Rows of the stacked T (n,)."""
         collections = holds_collections(y)
         table = None if collections else checks.array(y, argument)
-        if table is not None and (table.ndim == 1 or table.shape[1] == 1):
+        if table is not None and (table.ndim < 2 or table.shape[1] == 1):
             values = column(table, argument)
             missing = absent(values)
             numbers = {y: y for y in range(self.transition.num_weak_labels)}
@@ -645,7 +659,8 @@ class Pairs(LabelSpace):
             if _is_none(pair):
                 gaps[i] = True
                 continue
-            if len(pair) != 2 or not is_index(item(pair[0])) or not 0 <= item(pair[0]) < len(parts):
+            whole = _is_pair(pair) and len(pair) == 2 and is_index(item(pair[0]))
+            if not whole or not 0 <= item(pair[0]) < len(parts):
                 raise InputError(
                     f"{argument}: expected (source, label) pairs with a source in [0, {len(parts)}), got {pair!r} at "
                     f"row {i}"

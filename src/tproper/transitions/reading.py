@@ -265,7 +265,7 @@ def _names_in_answers(y: Any, T: Any, argument: str) -> list[Any] | None:
 
 def _members(y: Any, argument: str) -> list[Any] | None:
     """The distinct classes in candidate sets, sorted; None for masks."""
-    given = _texts_as_lists(y)
+    given = _texts_as_lists(y, argument)
     if not holds_collections(given):
         return None
     sets = [label for label in given if not _is_none(label)]
@@ -316,6 +316,7 @@ def treats_alike(T: Transition) -> bool:
 def form_of(y: Any, argument: str = "y") -> str:
     """What labels are, where no T says so: "answers" (n, m), "sets" (collections of classes) or "one"."""
     advice = "say which: ('estimate', {'kind': 'annotators'}) or ('estimate', {'kind': 'partial'})"
+    y = _texts_as_lists(y, argument) if y is not None and holds_collections(y) else y
     if y is not None and holds_collections(y) and not all(_is_none(v) or len(v) == 1 for v in y):
         lengths = {len(v) for v in y if not _is_none(v)}
         if len(lengths) > 1 or not all(isinstance(v, (list, tuple, np.ndarray)) for v in y):
