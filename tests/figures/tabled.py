@@ -453,6 +453,8 @@ def labelled() -> Cases:
         ({"": "symmetric:0.2"}, ["10", "9"], None),
         ({"": "complementary"}, ["a", "b"], ["a", "b", "c"]),
         ({"": "partial:0.2"}, ["a|b", "c", "a|c"], None),
+        ({"": "partial:0.2"}, ["a|b", "b|c", "a|c"], None),
+        ({"": "symmetric:0.2"}, ["a", "b|c"], None),
         ({"": "pu:0.4"}, ["yes", "unlabeled"], ["yes", "no"]),
         ({"": "pu:0.4"}, ["yes", "unlabeled"], None),
         ({"": "pair:0.2"}, ["a", "b", "c"], None),
