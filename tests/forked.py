@@ -8,6 +8,7 @@ the command starts from nothing is tested in commands/test_start.py and cli/test
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import subprocess
@@ -47,7 +48,10 @@ def _ended(function: Callable[[], object], argv: list[str], env: Mapping[str, st
     sys.argv = argv
     os.environ.update(env)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
-    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    if os.environ.get("PYTHONUNBUFFERED"):  # as Python does it: nothing between the text and the descriptor
+        sys.stdout = io.TextIOWrapper(open(1, "wb", buffering=0, closefd=False), write_through=True)  # noqa: SIM115
+    else:
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", closefd=False, buffering=1, errors="backslashreplace")  # noqa: SIM115
     importlib.reload(warnings)  # pytest records them
     warnings.resetwarnings()

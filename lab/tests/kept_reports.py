@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import gzip
 import importlib
 import itertools
 import tempfile
@@ -16,7 +18,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from blobs import blobs
-from tests.figures.keeping import Word, numbers, shapes
+from tests.figures.keeping import Word, numbers, shapes, without_folder
 
 import tproper as tp
 from tproper.transitions import AnnotatorTransition
@@ -160,6 +162,29 @@ def boards() -> Cases:
         figure = figures.standings({j.title: j.standings("weak") for j in judged()}, "weak")
         return shapes(figure)
 
+    def theirs(codes: tuple[str, ...] = ("ff", "ee", "")) -> list[dict[str, Any]]:
+        """Trials of losses that nobody here has the code of."""
+        problem = comparing.pose("symmetric:0.3", blobs(classes=10)).problem
+        config = TrialConfig("digits", "linear", "mine", 0.3, protocol=PROTOCOL, problem=problem)
+        return [trial(replace(config, code=c), s, 0.6 + noise(c, s) / 9, 1.0) for c in codes for s in range(2)]
+
+    def looks() -> list[Any]:
+        """How large a difference must be to be clear, by the number of rivals and of looks."""
+        problem = comparing.pose("symmetric:0.3", blobs(classes=10)).problem
+        config = TrialConfig("digits", "linear", "ce", 0.3, protocol=PROTOCOL, problem=problem)
+        out: list[Any] = []
+        for rivals in (1, 3):
+            for short in (6, 4):
+                for shift in np.linspace(0.002, 0.05, 25):
+                    mine = [trial(config, s, 0.6 + float(shift) + noise(s) / 40, 1.0) for s in range(6)]
+                    rows = [trial(config, s, 0.6, 1.0) for s in range(6)]
+                    ones = [leaderboard.Entry(config, mine)] + [leaderboard.Entry(config, mine[:short])] * (rivals - 1)
+                    others = [leaderboard.Entry(config, rows), leaderboard.Entry(config, rows[:short])]
+                    for first, second in ((ones, others), (others, ones)):
+                        found = leaderboard.compared(first, second, "clean", leaderboard.ACCURACY, 1.0)
+                        out.append(int(found[1]))
+        return out
+
     def seeds(first: int, second: int) -> Callable[[], Any]:
         def found() -> Any:
             (block,) = (j.block for j in judged(lambda r: r["config"]["problem"]["name"] == "symmetric:0.3"))
@@ -206,6 +231,8 @@ def boards() -> Cases:
                 leaderboard.METHODS_APART,
             )
         ],
+        "looks": looks,
+        "own losses": lambda: cells(leaderboard.leaderboard(leaderboard.judge(theirs(), Verdicts()))),
         "verdicts": lambda: [Word(short_verdict(c)) for j in judged() for c in j.cards.values()],
     }
 
@@ -470,6 +497,183 @@ def choices() -> Cases:
     }
 
 
+def files() -> Cases:
+    """Images, labels and losses as files hold them."""
+    from tproper_lab import datasets, download, label_files
+    from tproper_lab.methods import METHODS
+    from tproper_lab.own import register_own
+    from tproper_lab.records import RecordError, check_record
+
+    def refusal(call: Callable[[], Any]) -> list[Any]:
+        """What a call gives, or the words of its refusal."""
+        try:
+            return [call()]
+        except tp.InputError as error:
+            return [type(error).__name__, without_folder(str(error))]
+
+    def planes(label: int, seed: int) -> bytes:
+        return bytes([label]) + np.random.default_rng(seed).integers(0, 256, 3072, dtype=np.uint8).tobytes()
+
+    def shown(data: datasets.Dataset) -> list[Any]:
+        images = [data.train_images[:, ::9, 1::7], data.test_images[:, ::9, 1::7]]
+        return [
+            *images,
+            data.train_labels,
+            data.test_labels,
+            data.white,
+            data.mean,
+            data.std,
+            data.augment,
+            data.num_classes,
+            data.shape,
+            Word(data.name),
+        ]
+
+    def cifar(folder: str = "") -> list[Any]:
+        with tempfile.TemporaryDirectory() as name:
+            place = Path(name) / folder
+            place.mkdir(exist_ok=True)
+            for i, file in enumerate(datasets.CIFAR_DIGESTS):
+                (place / file).write_bytes(planes(i, i) + planes(9 - i, 9 + i))
+            return shown(datasets.read_cifar10(Path(name), dict.fromkeys(datasets.CIFAR_DIGESTS)))
+
+    def mnist(train: int = 3) -> list[Any]:
+        with tempfile.TemporaryDirectory() as name:
+            for file in datasets.MNIST_DIGESTS:
+                n, shape = (train if "train" in file else 2), ((28, 28) if "images" in file else ())
+                values = np.random.default_rng(n).integers(0, 10, (n, *shape), dtype=np.uint8)
+                head = bytes([0, 0, 8, 1 + len(shape)]) + np.array([n, *shape], ">i4").tobytes()
+                if "t10k" in file:
+                    (Path(name) / f"{file}.gz").write_bytes(gzip.compress(head + values.tobytes()))
+                else:
+                    (Path(name) / file).write_bytes(head + values.tobytes())
+            return shown(datasets.read_mnist(Path(name), dict.fromkeys(datasets.MNIST_DIGESTS)))
+
+    def idx(content: bytes, dimensions: int) -> list[Any]:
+        return refusal(lambda: datasets.parse_idx(content, Path("f"), dimensions))
+
+    def arrays() -> list[Any]:
+        out: list[Any] = []
+        with tempfile.TemporaryDirectory() as name:
+            one, both = Path(name) / "one.npy", Path(name) / "both.npz"
+            np.save(one, np.arange(7, dtype=np.int32))
+            np.savez(both, labels=np.arange(6).reshape(3, 2), true_labels=np.array([1, 0, 1], dtype=np.uint8))
+            for path in (one, both):
+                found = label_files.read_arrays(path)
+                truth = label_files.truth_in(found)
+                out += [label_files.announced_bytes(path), [[Word(n), a] for n, a in found.items()], truth]
+            out.append(Word(label_files.find(Path(name), ("no.npz", "both.npz", "one.npy")).name))
+            counts = np.array([[3.0, 0.0], [1.0, 4.0]])
+            for given in (counts, counts + 0.5, -counts, counts * 0, counts[0]):
+                np.save(Path(name) / "cifar10h-counts.npy", given)
+                out += refusal(lambda: label_files.cifar10h_counts(name, {}))
+        for given in ([1.0], [[1, 2]], [[[1]]], [], [300], [-1]):
+            out += refusal(lambda given=given: label_files.integers(np.array(given), "here", None))
+        out += refusal(lambda: label_files.integers(np.array([1, 2]), "here", "no digest"))
+        return out
+
+    def own() -> list[Any]:
+        code = "import tproper_lab as lab\n\ndef plain(v, y):\n    return v.square().sum(-1)\n\ndef of_T(T):\n"
+        code += (
+            "    return plain\n\nknown = lab.Method(make=of_T, reference='R', title='t')\nnew = lab.Method(make=of_T)\n"
+        )
+        out: list[Any] = []
+        with tempfile.TemporaryDirectory() as name:
+            path, before = Path(name) / "mine.py", dict(METHODS)
+            path.write_text(code)
+            try:
+                for function in ("plain", "of_T", "known", "new"):
+                    method, digest = register_own(f"{path}:{function}")
+                    out += [Word(x) for x in (method.name, method.title, method.reference, digest)]
+                for wrong in (f"{path}:nothing", f"{path}:", f"{name}/no.py:plain", "plain", f"{path}:ce"):
+                    out += refusal(lambda wrong=wrong: register_own(wrong))
+            finally:
+                METHODS.clear()
+                METHODS.update(before)
+        return out
+
+    def caches() -> list[Any]:
+        out = []
+        for value in ("/somewhere/else", ""):
+            with mock.patch.dict("os.environ", {download.CACHE_VARIABLE: value}):
+                out.append(Word(download.cache_directory().name))
+        return out
+
+    def checked(**changes: Any) -> list[Any]:
+        row = copy.deepcopy(benchmark()[-1])
+        for path, value in changes.items():
+            *steps, last = path.split("__")
+            place = row
+            for step in steps:
+                place = place[step]
+            place[last] = value
+        return refusal(lambda: check_record(row, "here")["selections"]["weak"]["raw"])
+
+    assert RecordError
+    return {
+        "cifar": cifar,
+        "cifar in a folder": lambda: cifar("cifar10"),
+        "cifar, labels": lambda: [
+            refusal(lambda c=c: datasets.parse_cifar(c, Path("f")))[-1]
+            for c in (planes(0, 1) + planes(10, 1), planes(0, 1)[:-1], b"")
+        ],
+        "mnist": mnist,
+        "idx": lambda: [
+            idx(c, d)
+            for c, d in (
+                (bytes([0, 0, 8, 1, 0, 0, 0, 2, 5, 7]), 1),
+                (bytes([0, 0, 8, 1, 0, 0, 0, 2, 5]), 1),
+                (bytes([0, 0, 8, 2, 0, 0, 0, 2, 5, 7]), 1),
+                (bytes([0, 0, 8, 1, 0, 0, 0]), 1),
+                (bytes([0, 0, 8, 1, 0, 0, 0, 0]), 1),
+            )
+        ],
+        "digits": lambda: [
+            x for d in [datasets.read_digits()] for x in (d.white, len(d.train_labels), d.test_labels[:5])
+        ],
+        "arrays": arrays,
+        "own losses": own,
+        "caches": caches,
+        "mirrors": lambda: [
+            refusal(lambda m=m: Word(download.check_mirror(m, "here")))
+            for m in ("https://a/b", "http://a/b/", "ftp://a", "https://", "https://[a", "a/b")
+        ],
+        "records": lambda: [
+            checked(**change)
+            for change in (
+                {},
+                {"selections__weak__raw__brier": float("inf")},
+                {"selections__weak__raw__brier": "x"},
+                {"selections__weak__raw__accuracy": 1.01},
+                {"selections__weak__raw__accuracy": 1},
+                {"selections__weak__epoch": 4},
+                {"selections__weak__epoch": 2.5},
+                {"selections__weak__epoch": 3},
+                {"selections__clean__epoch": 0},
+                {"selections__weak__by_weak__method": 3},
+                {"selections__weak__raw": None},
+                {"weak": [1.0, 2.0]},
+                {"weak": [1.0, "x", 2.0]},
+                {"epochs": 1},
+                {"seed": -1},
+                {"seed": True},
+                {"lr": 0.5},
+                {"accuracy": 1.5},
+                {"zeros": 1.5},
+                {"zeros": None},
+                {"loss": None},
+                {"config__protocol__patience": 0},
+                {"config__lr": "x"},
+                {"config__new": 1},
+                {"config__model": "no"},
+                {"machine": 3},
+                {"seconds": float("nan")},
+                {"sha256": "no"},
+            )
+        ],
+    }
+
+
 def tiles() -> Cases:
     """How kernels are cut for channels and images of each size, by which numbers on a GPU were measured."""
     import torch
@@ -536,7 +740,7 @@ def commands() -> Cases:
 
     def trials(target: Target, model: str, dataset: str = "", **options: Any) -> list[Any]:
         chosen = experiments._configs(ReproduceOptions(target=target, **options), ReproduceRun(dataset=dataset))
-        found = chosen(None, model)  # type: ignore[arg-type]  # nothing is searched for
+        found = chosen(None, model)  # nothing is searched for
         assert found is not None
         return [[Word(c.loss), c.lr, c.weight_decay, c.k, c.alpha, *vars(c.protocol).values()] for c in found]
 
@@ -581,5 +785,5 @@ def commands() -> Cases:
 
 def cases() -> Cases:
     """Every case by its name."""
-    rooms = {"board": boards, "report": reports, "choice": choices, "command": commands, "tiles": tiles}
+    rooms = {"board": boards, "report": reports, "choice": choices, "command": commands, "tiles": tiles, "file": files}
     return {f"{head}: {name}": call for head, room in rooms.items() for name, call in room().items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -253,7 +254,35 @@ def stacks() -> Cases:
             out += [risk, keeps.tolist(), least[:, :3]]
         return out
 
+    def filled() -> list[Any]:
+        """Which trials a stack holds as others end, and when it shrinks."""
+        data = blobs(n=60)
+        config = TrialConfig("digits", "linear", "bc", 0.1, protocol=Protocol(batch_size=8))
+        out = []
+        with tempfile.TemporaryDirectory() as folder:
+            store = Store(folder)
+            runner = Runner(data, engine.Pixels(data, CPU), store)
+            for active, waiting, seconds in (
+                (6, 0, 0.1),
+                (6, 0, 0.9),
+                (5, 0, 0.1),
+                (4, 0, 0.0),
+                (4, 2, 9.0),
+                (8, 0, 9.0),
+                (0, 0, 9.0),
+            ):
+                queue = deque(Trial(config, s) for s in range(8))
+                stack = runner._fill(runner._stack(queue[0], 8), queue, 0.0)
+                for slot in range(active, 8):
+                    stack.assigned[slot] = None
+                more = deque(Trial(config, 20 + s) for s in range(waiting))
+                found = runner._fill(stack, more, seconds)
+                out.append([found.slots, len(found.active), len(more), [a.trial.seed for _, a in found.active]])
+            store.close()
+        return out
+
     return {
+        "filled": filled,
         "mixed": mixed,
         "kernel": kernel,
         "which kernel": settings,

@@ -12,6 +12,6 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize(("name", "skipped"), [("test_lab_kernels", 4), ("test_step_kernels", 0)])
-def test_the_kernels_in_tritons_interpreter(name, skipped):
-    passes_interpreted(Path(__file__).parent / f"{name}.py", skipped=skipped)
+def test_the_kernels_in_tritons_interpreter():
+    here = Path(__file__).parent
+    passes_interpreted(here / "test_lab_kernels.py", here / "test_step_kernels.py", skipped=4)

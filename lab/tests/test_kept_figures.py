@@ -1,27 +1,29 @@
 """Figures of the lab that nobody meant to change, kept as those of the library are (tests/figures).
 
-PYTHONPATH=.:tests:lab/tests python lab/tests/test_kept_figures.py      # writes kept_figures.json anew
+PYTHONPATH=.:tests:lab/tests python lab/tests/test_kept_figures.py reports     # keeps these anew, or all
 """
 
+import sys
 from pathlib import Path
 
 import pytest
 from kept_reports import cases as reports
 from kept_training import cases as training
-from tests.figures.keeping import Kept
+from tests.figures.keeping import Kept, main
 
-CASES = training() | reports()
-KEPT = Kept(Path(__file__).parent / "kept_figures.json", CASES)
-
-
-def test_every_case_is_kept():
-    KEPT.check_names()
+CASES = {"training": training(), "reports": reports()}
+KEPT = {file: Kept(Path(__file__).parent / f"kept_{file}.json", cases) for file, cases in CASES.items()}
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_figure(name):
-    KEPT.check(name, rewrite="PYTHONPATH=.:tests:lab/tests python lab/tests/test_kept_figures.py")
+@pytest.mark.parametrize("file", KEPT)
+def test_every_case_is_kept(file):
+    KEPT[file].check_names()
+
+
+@pytest.mark.parametrize(("file", "name"), [(file, name) for file, cases in CASES.items() for name in cases])
+def test_figure(file, name):
+    KEPT[file].check(name, rewrite=f"PYTHONPATH=.:tests:lab/tests python lab/tests/test_kept_figures.py {file}")
 
 
 if __name__ == "__main__":
-    KEPT.write()
+    main(KEPT, [sys.executable, __file__], sys.argv[1:])

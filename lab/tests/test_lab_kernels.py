@@ -75,6 +75,89 @@ def test_bfloat16_convolutions_at_the_sizes_of_the_paper(channels, side):
             assert error < 4e-3, float(error)  # bfloat16 rounds what is stored to 2^-9
 
 
+CUTS = {  # images do not fill the last tile, channels come in several chunks, rows in several parts
+    "a walk": launches.WalkShape(2, 2, 4, 2, False),
+    "a walk, in bulk": launches.WalkShape(2, 4, 4, 2, True),
+    "tiles": launches.ConvShape(16, 64),
+    "tiles, in bulk": launches.ConvShape(16, 64, bulk=True),
+}
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_every_way_to_cut_a_convolution(cut):
+    """Residuals that are added, sums that are collected, and the gradient through a batch norm and its ReLU."""
+    k, n = 32, 16
+    g = torch.Generator().manual_seed(1)
+
+    def some(*shape, scale=1.0):
+        return (scale * torch.randn(*shape, generator=g)).to(DEVICE)
+
+    x, w, add = some(2, 3, 4, 8, k), some(2, 3, 3, k, n), some(2, 3, 4, 8, n)
+    dy, pre, more = some(2, 3, 4, 8, n), some(2, 3, 4, 8, k), some(2, 3, 4, 8, k)
+    sums, gamma, beta = torch.ones(2, 2, n, device=DEVICE), 1 + 0.3 * some(2, k), 0.2 * some(2, k)
+    count = 3 * 4 * 8
+    stats = torch.stack([pre.sum((1, 2, 3)), pre.square().sum((1, 2, 3))], dim=1)
+    norm = launches.Norm(stats, float(count), gamma, beta)
+    y = launches.conv(x, w, add=add, sums=sums, shape=CUTS[cut])
+    dz, by_norm = launches.conv_input(dy, w, 1, pre, norm, add=more, shape=CUTS[cut])
+    for s in range(2):
+        xs, ds, ps = (t[s].double().permute(0, 3, 1, 2) for t in (x, dy, pre))
+        ws = w[s].double().permute(3, 2, 0, 1)
+        ys = functional.conv2d(xs, ws, padding=1).permute(0, 2, 3, 1) + add[s].double()
+        close(y[s], ys)
+        close(sums[s], 1 + torch.stack([ys.sum((0, 1, 2)), ys.square().sum((0, 1, 2))]))
+        xhat = functional.batch_norm(ps, None, None, training=True)
+        on = (xhat * gamma[s, :, None, None].double() + beta[s, :, None, None].double() > 0).permute(0, 2, 3, 1)
+        back = functional.conv_transpose2d(ds, ws, padding=1).permute(0, 2, 3, 1) + more[s].double()
+        close(dz[s], on * back)
+        close(by_norm[s, 0], (on * back).sum((0, 1, 2)))
+        close(by_norm[s, 1], (on * back * xhat.permute(0, 2, 3, 1)).sum((0, 1, 2)))
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        launches.WeightShape(True, 16, 16, 16, 4, 3, 4),
+        launches.WeightShape(False, 16, 16, 16, 4, 3, 50),
+    ],
+)
+def test_every_way_to_cut_a_gradient_of_weights(cut):
+    g = torch.Generator().manual_seed(2)
+    k, n = (cut.depth, cut.width) if cut.rows else (32, 16)
+    x, dy = (torch.randn(2, 3, 6, 5, c, generator=g).to(DEVICE) for c in (k, n))
+    dw = launches.conv_weight(x, dy, 3, 1, shape=cut)
+    for s in range(2):
+        ws = torch.zeros(n, k, 3, 3, dtype=torch.float64, device=DEVICE, requires_grad=True)
+        ys = functional.conv2d(x[s].double().permute(0, 3, 1, 2), ws, padding=1)
+        ys.backward(dy[s].double().permute(0, 3, 1, 2))
+        close(dw[s], ws.grad.permute(2, 3, 1, 0))
+
+
+@pytest.mark.parametrize("relu", [True, False])
+def test_batch_norms_of_many_tiles_and_their_gradients(relu):
+    """Pixels that do not fill the last tile, and more tiles than one program sums."""
+    g = torch.Generator().manual_seed(3)
+    x, dy, add = (torch.randn(2, 5, 13, 9, 64, generator=g).to(DEVICE) for _ in range(3))
+    gamma, beta = (torch.randn(2, 64, generator=g).to(DEVICE) for _ in range(2))
+    count = 5.0 * 13 * 9
+    stats = torch.stack([x.sum((1, 2, 3)), x.square().sum((1, 2, 3))], dim=1)
+    norm = launches.Norm(stats, count, gamma, beta)
+    y = launches.bn(x, norm, relu)
+    dz, sums = launches.bn_sums(dy, x, norm, relu)
+    dx, plus = (launches.bn_input(dz, x, sums, norm, more) for more in (None, add))
+    for s in range(2):
+        xs = x[s].double().permute(0, 3, 1, 2).requires_grad_()
+        gs, bs = (t[s].double().requires_grad_() for t in (gamma, beta))
+        ys = functional.batch_norm(xs, None, None, gs, bs, training=True)
+        ys = functional.relu(ys) if relu else ys
+        ys.backward(dy[s].double().permute(0, 3, 1, 2))
+        close(y[s], ys.permute(0, 2, 3, 1))
+        close(sums[s, 0], bs.grad)
+        close(sums[s, 1], gs.grad)
+        close(dx[s], xs.grad.permute(0, 2, 3, 1))
+        close(plus[s], xs.grad.permute(0, 2, 3, 1) + add[s].double())
+
+
 def close(found, expected):
     expected = expected.detach()
     error = (found.double() - expected).norm()  # some gradients are zero: a shift before a batch norm

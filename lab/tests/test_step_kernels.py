@@ -9,6 +9,7 @@ import os
 import numpy as np
 import pytest
 import torch
+from blobs import blobs
 
 pytest.importorskip("triton", reason="the kernels need Triton, which GPU installs bring")
 
@@ -20,9 +21,31 @@ import tproper as tp  # noqa: E402
 from tproper_lab import engine, randomness, step_kernels  # noqa: E402
 from tproper_lab.datasets import Dataset  # noqa: E402
 from tproper_lab.objectives import Objective  # noqa: E402
-from tproper_lab.protocol import LOSSES  # noqa: E402
+from tproper_lab.protocol import LOSSES, Protocol, Trial, TrialConfig  # noqa: E402
+from tproper_lab.stacking import stacked  # noqa: E402
 
 DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
+
+
+@pytest.mark.parametrize("like", [None, (16, torch.float32)])
+def test_a_stack_takes_the_kernels_where_they_run(like, monkeypatch):
+    """Inputs and the optimiser of a step: the same with the kernels as without."""
+    data = blobs(n=60, shape=(4, 4, 3), augment=True)
+    pixels = engine.Pixels(data, DEVICE)
+    index, seeds, epochs = torch.tensor([[0, 5, 9]], device=DEVICE), *torch.tensor([[3], [1]], device=DEVICE)
+    stack = engine.Stack(data, pixels, stacked("linear", data.shape, 4, DEVICE), Protocol(batch_size=8), 1)
+    stack.put(0, Trial(TrialConfig("digits", "linear", "bc", 0.1, weight_decay=0.3), 5))
+    results = []
+    for kernels in (False, True):
+        monkeypatch.setattr(engine, "launches", lambda t, kernels=kernels: kernels)
+        x = pixels.batch(index, seeds, epochs, like)
+        flat, velocity = stack.flat.clone(), stack.velocity.clone()
+        stack._descend(torch.full_like(flat, 0.5), torch.tensor([0.1], device=DEVICE))
+        results.append((x[..., :3], stack.flat.clone(), stack.velocity.clone()))
+        stack.flat.copy_(flat)
+        stack.velocity.copy_(velocity)
+    torch.testing.assert_close(*results)
+    assert x.shape[-1] == (3 if like is None else 16)
 
 
 @pytest.mark.parametrize("channels", [3, 16])
@@ -64,15 +87,17 @@ def test_objective_and_gradient(n, classes):
     torch.testing.assert_close(slope, gradient, rtol=1e-4, atol=1e-6)
 
 
-def test_nesterov_is_torch_sgd():
-    start = torch.randn(2, 5, generator=torch.Generator().manual_seed(0))
-    decays = torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0])
+@pytest.mark.parametrize("size", [5, 2100])
+def test_nesterov_is_torch_sgd(size):
+    """Also where the weights fill several blocks, and not the last one."""
+    start = torch.randn(2, size, generator=torch.Generator().manual_seed(0))
+    decays = (torch.arange(size) % 5 < 3).float()
     lr, decay = torch.tensor([0.1, 0.01]), torch.tensor([0.5, 0.0])
-    weights, velocity = start.clone().to(DEVICE), torch.zeros(2, 5, device=DEVICE)
+    weights, velocity = start.clone().to(DEVICE), torch.zeros(2, size, device=DEVICE)
     twins = [start[s].clone().requires_grad_() for s in range(2)]
     peers = [torch.optim.SGD([t], lr=float(lr[s]), momentum=0.9, nesterov=True) for s, t in enumerate(twins)]
     for step in range(3):
-        gradient = torch.randn(2, 5, generator=torch.Generator().manual_seed(10 + step))
+        gradient = torch.randn(2, size, generator=torch.Generator().manual_seed(10 + step))
         on = [t.to(DEVICE) for t in (gradient, decays, lr, decay)]
         step_kernels.nesterov(weights, velocity, *on, 0.9)
         for s, (twin, peer) in enumerate(zip(twins, peers, strict=True)):

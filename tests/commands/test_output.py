@@ -1,7 +1,7 @@
 """What was not written is an error: whatever takes the output, and however Python buffers it.
 
-The processes are real ones, started with PYTHONUNBUFFERED=1 as containers do: then Python's own stream drops what one
-``write`` did not take.
+The processes are real ones, with PYTHONUNBUFFERED=1 as containers set it: then Python's own stream drops what one
+``write`` did not take. One of each kind is started from nothing; the others are forks, which import nothing.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tproper.cli import main
 from tproper.cli.main import app
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits, descriptors and pipes of POSIX")
@@ -53,6 +56,13 @@ LINES = {
 }
 
 
+def run_forked(
+    folder: Path, line: list[str], unbuffered: bool = True, function: Callable[[], object] = main, **options: Any
+) -> subprocess.Popen[str]:
+    env = {"PYTHONUNBUFFERED": "1" if unbuffered else "", "TPROPER_TRACEBACK": ""}
+    return forked.start_function(function, *line, cwd=folder, env=env, stderr=subprocess.PIPE, **options)
+
+
 def run(folder: Path, line: list[str], unbuffered: bool = True, **options: Any) -> subprocess.Popen[str]:
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONUNBUFFERED", "TPROPER_TRACEBACK")}
     env |= {"PYTHONUNBUFFERED": "1"} if unbuffered else {}
@@ -62,11 +72,20 @@ def run(folder: Path, line: list[str], unbuffered: bool = True, **options: Any) 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize(
-    ("name", "unbuffered"), [*((name, True) for name in LINES), ("predict", False), ("help", False)]
+    ("name", "unbuffered", "start"),
+    [
+        ("predict", True, "new"),
+        ("help", True, "new"),
+        ("help of a command", True, "new"),
+        ("help", False, "new"),
+        ("predict", False, "forked"),
+        ("evaluate", True, "forked"),
+        ("inspect", True, "forked"),
+    ],
 )
-def test_a_full_disk(name: str, unbuffered: bool, model: Path) -> None:
+def test_a_full_disk(name: str, unbuffered: bool, start: str, model: Path) -> None:
     with open("/dev/full", "w") as full:
-        process = run(model, LINES[name], unbuffered, stdout=full)
+        process = {"new": run, "forked": run_forked}[start](model, LINES[name], unbuffered, stdout=full)
         said = process.communicate(timeout=120)[1]
     assert process.returncode == 1
     assert said.splitlines()[-1] == "error: standard output: No space left on device"
@@ -82,10 +101,10 @@ def test_a_limit_of_size(name: str, model: Path, tmp_path: Path) -> None:
 
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-        sys.dont_write_bytecode = True
+        main()
 
     with open(tmp_path / "out", "w") as out:
-        process = run(model, LINES[name], stdout=out, preexec_fn=limited)
+        process = run_forked(model, LINES[name], function=limited, stdout=out)
         said = process.communicate(timeout=120)[1]
     assert process.returncode == 1
     assert said.splitlines()[-1] == "error: standard output: File too large"
@@ -93,11 +112,19 @@ def test_a_limit_of_size(name: str, model: Path, tmp_path: Path) -> None:
 
 def test_a_pipe_that_does_not_block_gets_every_row(model: Path) -> None:
     """Its reader is slow: the pipe is full when the rows come."""
+    import fcntl
+    import termios
+
     read, write = os.pipe()
     os.set_blocking(write, False)
-    process = run(model, LINES["predict"], stdout=write)
+    process = run_forked(model, LINES["predict"], stdout=write)
     os.close(write)
-    time.sleep(5)
+    held, before = 0, -1
+    while process.poll() is None and (held == 0 or held > before):  # until it is full
+        time.sleep(0.5)
+        before, held = held, int.from_bytes(fcntl.ioctl(read, termios.FIONREAD, bytes(4)), sys.byteorder)
+    assert held > 32_768
+    assert process.poll() is None
     content = b""
     while piece := os.read(read, 4096):
         content += piece
@@ -108,7 +135,7 @@ def test_a_pipe_that_does_not_block_gets_every_row(model: Path) -> None:
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(model: Path) -> None:
-    process = run(model, LINES["predict"], stdout=subprocess.PIPE)
+    process = run_forked(model, LINES["predict"], stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()

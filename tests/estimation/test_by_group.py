@@ -5,6 +5,7 @@ import pytest
 from refusals import refused
 
 import tproper as tp
+from tproper.estimation import by_group
 
 
 def answered(rng, n, K, hard, m=3):
@@ -15,7 +16,8 @@ def answered(rng, n, K, hard, m=3):
 
 
 @pytest.mark.parametrize("K", [2, 4])
-def test_each_group_has_its_own_T(K):
+def test_each_group_has_its_own_T(K, monkeypatch):
+    monkeypatch.setattr(by_group, "DRAWS", 150)  # enough for ends of intervals, and quick
     inside = tried = 0
     for seed in range(30):
         _, groups, answers = answered(np.random.default_rng([K, seed]), 900, K, 0.35)

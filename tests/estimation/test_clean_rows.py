@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tproper as tp
-from tproper.transitions import STRUCTURES, shrink, transition_from_dict, transition_to_dict
+from tproper.transitions import STRUCTURES, posterior, shrink, transition_from_dict, transition_to_dict
 
 
 def random_noise(K, seed):
@@ -108,7 +108,8 @@ def one_differs(K, right):
 
 @pytest.mark.parametrize(("K", "n"), [(4, 100), (10, 300), (20, 300)])
 @pytest.mark.parametrize("right", [0.5, 0.75])
-def test_a_class_that_differs_is_not_hidden_by_the_others(K, n, right):
+def test_a_class_that_differs_is_not_hidden_by_the_others(K, n, right, monkeypatch):
+    monkeypatch.setattr(posterior, "MOST_DRAWS", 1000)  # enough for ends of intervals, and quick
     T, rng = one_differs(K, right), np.random.default_rng([K, n])
     inside = 0
     for _ in range(60):
@@ -267,8 +268,9 @@ def test_bad_rows(arguments, message):
         tp.estimate_transition(**arguments)
 
 
-def test_columns_that_are_alike_have_narrow_intervals():
+def test_columns_that_are_alike_have_narrow_intervals(monkeypatch):
     """That a column may stand apart costs little where none does: ten classes with 30 examples each, right with .9."""
+    monkeypatch.setattr(posterior, "MOST_DRAWS", 1000)
     T, rng, widths = tp.symmetric_noise(10, 0.1).matrix(), np.random.default_rng(21), []
     for _ in range(25):
         low, high = tp.Transition.from_counts(counts_of(T, 300, rng)).interval()

@@ -94,6 +94,8 @@ def long_tables() -> Cases:
         "out of order": (tp.Answers(item, who, said), {}),
         "in order": (tp.Answers(item[order], who[order], said[order]), {}),
         "by name": (tp.Answers(item.astype(str), people[who], texts), {}),
+        "by text": (tp.Answers(item.astype(str), people[who], names[said]), {}),
+        "by text, known": (tp.Answers(item, people[who], names[said]), {"true": names[z]}),
         "far apart": (tp.Answers(far[item % 6] * 7 + item, far[who], holes), {}),
         "objects": (tp.Answers(item.astype(object), who.tolist(), said.astype(float)), {}),
         "frame": (frame, {}),
@@ -115,6 +117,8 @@ def long_tables() -> Cases:
         "another order": (named, {"true": pd.Series(gold, index=frame.index[::-1])}),
         "prior by class": (frame, {"prior_counts": [0.5, 4.0, 2.0]}),
         "prior refused": (frame, {"prior_counts": [1.0, 0.0, 1.0]}),
+        "prior without a number": (frame, {"prior_counts": [1.0, np.nan, 1.0]}),
+        "a short prior": (frame, {"prior_counts": [1.0, 2.0]}),
         "one meaning each": (frame, {"missing": ["random", "answer", "auto"]}),
         "meanings by name": (frame, {"missing": {"bob": "answer"}}),
         "meaning of nobody": (frame, {"missing": {"dan": "answer"}}),
@@ -196,8 +200,6 @@ def annotators() -> Cases:
         "twenty known": (wide, {"true": np.where(np.cumsum(gold >= 0) <= 20, gold, -1)}),
         "all known": (wide, {"true": z}),
         "gaps": (np.where(rng.random((n, 1)) < 0.2, -1, wide), {}),
-        "a generator": (wide, {"random_state": np.random.default_rng(3)}),
-        "an old generator": (wide, {"random_state": np.random.RandomState(3)}),
     }
     out: Cases = {}
     for name, (answers, some) in runs.items():
@@ -208,6 +210,16 @@ def annotators() -> Cases:
             whole((f := tp.estimate_annotators(a, random_state=0, **s)).versus_vote),
             f.ranking() if callable(f.ranking) else f.ranking,
         ]
+
+    r = np.random.default_rng(302)
+    bait = r.integers(0, 2, 300)
+    lures = np.where(r.random((300, 8)) < 0.75, bait[:, None], 1 - bait[:, None])
+    lures = np.where((r.random(300) < 0.3)[:, None] & (r.random((300, 8)) < 0.9), 1 - bait[:, None], lures)
+    lures[r.random(lures.shape) > 0.7] = -1
+
+    def cut_X(module: str, **limits: Any) -> list[Any]:
+        with limited(f"estimation.{module}", **limits):
+            return of_crowd(tp.estimate_annotators(wide, X=X, random_state=0))
 
     def cut(answers: Any, module: str, **limits: Any) -> Callable[[], Any]:
         def call() -> list[Any]:
@@ -230,6 +242,24 @@ def annotators() -> Cases:
         "a part of the pairs": cut(copied, "duplicates", PAIRS=400),
         "few pairs": cut(copied, "dependence", MOST_PAIRS=300),
         "dependence in a part": cut(common, "dependence", ANSWERS=150),
+        "a generator": lambda: of_crowd(tp.estimate_annotators(wide, random_state=np.random.default_rng(3))),
+        "an old generator": lambda: of_crowd(tp.estimate_annotators(wide, random_state=np.random.RandomState(3))),
+        "threads": lambda: cut_X("alone", SMALL=10),
+        "too many to compare": cut(copied, "duplicates", MOST=4),
+        "copies, confirmed never": cut(copied, "duplicates", HALF=1.5),
+        "the most asked": cut(wide, "information", WORK=1.0),
+        "no long overlaps": cut(copied, "dependence", FEWEST_SHARED=1000),
+        "lures": lambda: of_crowd(tp.estimate_annotators(lures, random_state=0)),
+        "lures, gold": lambda: of_crowd(tp.estimate_annotators(lures, np.where(np.arange(300) % 6 == 0, bait, -1))),
+        "lures, a cap": cut(lures, "dependence", MOST_RHO=0.05),
+        "lures, X": lambda: of_crowd(tp.estimate_annotators(lures, X=world(2, 300, 22)[0], random_state=0)),
+        "nothing to choose": lambda: whole(tp.estimate_annotators(agreed, random_state=0).versus_vote),
+        "one of copies": lambda: of_crowd(tp.estimate_annotators(copied[:, 4:], random_state=0)),
+        "lures, many": lambda: [
+            tp.weak_accuracy(
+                many, world(3, n, 13)[2].argmax(1), tp.estimate_annotators(many, random_state=0).transition
+            )
+        ],
     }
 
 
@@ -294,6 +324,35 @@ def ruled() -> Cases:
         q = world(3, n, 23)[2]
         return [tp.weak_accuracy(answers, q.argmax(1), T), str(tp.check_transition(answers, T, q))]
 
+    fooled = np.random.default_rng(5)
+    binary = fooled.integers(0, 2, 200)
+    led = np.where(fooled.random(200) < 0.4, 1 - binary, binary)
+    err = np.full((200, 6), -1)
+    for a in range(6):
+        err[fooled.random(200) < np.where(led == a % 2, 0.5, 0.075), a] = a % 2
+    cats = np.where(some == 2, -1, some)  # nobody names the third class
+    lone = some.copy()
+    lone[:, 5] = -1
+    lone[:3, 5] = 1
+
+    def mapped() -> list[Any]:
+        T = tp.estimate_annotators(some[:, :3], missing="answer", random_state=0).transition
+        found = tp.calibrate(world(3, n, 23)[2], some[:, :3], T, method="temperature")
+        return [found.scale, found.bias, found.gain, found.probabilities(world(3, n, 23)[2][:6])]
+
+    out |= {
+        "err together": lambda: of_crowd(tp.estimate_annotators(err, random_state=0)),
+        "err together, gold": lambda: of_crowd(
+            tp.estimate_annotators(err, np.where(np.arange(200) % 4 == 0, binary, -1), random_state=0)
+        ),
+        "a class unnamed": lambda: of_crowd(tp.estimate_annotators(cats, missing="answer", num_classes=3)),
+        "one hardly speaks": lambda: of_crowd(tp.estimate_annotators(lone, random_state=0)),
+        "one hardly speaks among annotators": lambda: of_crowd(
+            tp.estimate_annotators(np.column_stack([crowd_of(z, 3, 4, 0.2, 30), lone[:, 5]]), random_state=0)
+        ),
+        "one meaning for all": lambda: of_crowd(tp.estimate_annotators(some, missing=["answer"] * 6)),
+        "calibrated": mapped,
+    }
     return out | {"scored": lambda: scored(some[:, :3]), "scored, and an annotator": lambda: scored(both)}
 
 
@@ -485,6 +544,25 @@ def transitions() -> Cases:
             ]
 
         out[name] = call
+    coin = np.where(rng.random(n) < 0.5, two, rng.integers(0, 2, n))
+    slight = np.column_stack([0.5 * two + rng.normal(size=n), rng.normal(size=n)])
+    more: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
+        "either way": (coin, None, slight, {}),
+        "either way, symmetric": (coin, None, slight, {"structure": "symmetric"}),
+        "either way, three": (rng.permutation(z), None, X, {"structure": "symmetric"}),
+        "either way, X": (coin, None, X2, {"structure": "symmetric"}),
+        "constant": (y, gold, np.ones((n, 2)), {}),
+        "one feature": (y, gold, X[:, :1], {}),
+        "heavy": (y, None, np.sinh(2 * X), {}),
+        "squares": (tp.symmetric_noise(2, 0.1).sample((X[:, 0] ** 2 + X[:, 1] ** 2 > 2).astype(int), 5), None, X, {}),
+        "loud words": (y, gold, csr_array(Xs * 400.0), {}),
+        "a set size that is rare": (np.sort(masks, axis=1), None, None, {}),
+    }
+    for name, (labels, known, features, some) in more.items():
+        out[name] = lambda y=labels, t=known, x=features, s=some: [
+            of_T(T := tp.estimate_transition(y, t, x, **({"random_state": 0} | s))),
+            T.classifier.coef_ if x is not None else 0,
+        ]
     counts = {
         "even": [[20, 2, 3], [3, 15, 2], [1, 2, 30]],
         "none in a column": [[8, 0, 0], [2, 0, 1], [1, 0, 9]],
@@ -528,6 +606,7 @@ def positive() -> Cases:
         "one score": (labeled, {"scores": np.ones(n)}),
         "two scores": (labeled, {"scores": (near > 0.5) * 1.0, "random_state": 5}),
         "nearly all": (np.arange(n) >= 20, {"scores": near}),
+        "too many": (np.arange(n) >= 19, {"scores": near}),
     }
     out: Cases = {name: lambda y=y, s=s: whole(tp.estimate_pu(y, **s)) for name, (y, s) in runs.items()}
     for name in ("near", "partly", "backwards"):
@@ -545,6 +624,7 @@ def shares() -> Cases:
     gold = np.where(rng.random(n) < 0.3, z, -1)
     chosen = np.where(rng.random(n) < np.array([0.7, 0.2, 0.05])[y], z, -1)
     few = np.where(np.arange(n) % 20 == 0, z, -1)
+    strange = np.where((rng.random(n) < 0.6) & (z != 1) & (y != 2), z, -1)
     names, T = np.array(list("abc")), SKEWED.named(list("abc"))
     text = np.where(rng.random(n) < 0.1, None, names[y])
     known = np.where(gold < 0, None, names[gold])
@@ -657,6 +737,14 @@ def shares() -> Cases:
         "programs": cut(masks[:2], partial, PROGRAMS=3),
         "not followed": cut(rare.sample(np.minimum(z, 1), 1), rare, PROFILED=2),
         "few draws": cut(y, learned, ENTRIES=2000),
+        "more than the label": lambda: told(y, None, {"true": strange}),
+        "X, a scalar": lambda: told(y, None, {"true": gold, "X": X[:, :1], "random_state": 1}),
+        "checked without a label": lambda: told(text, T, {"true": known}),
+        "sets without a label": lambda: told(
+            [None if i % 5 == 0 else frozenset(np.flatnonzero(m).tolist()) for i, m in enumerate(masks)],
+            partial,
+            {"true": gold, "groups": uneven(n, 25)},
+        ),
         "unknown name": lambda: tp.weak_prevalence(y, SKEWED).difference("x", 0),
     }
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import subprocess
+import tempfile
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
@@ -19,6 +22,12 @@ import tproper as tp
 
 DATED = re.compile(r"\d{4}-\d\d-\d\d|tproper \d[\w.]*")  # of the day and of the release
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+# Other processors add in another order. These settings make this one add as they do.
+PROCESSORS = (
+    {"ATEN_CPU_CAPABILITY": "default", "OPENBLAS_CORETYPE": "Nehalem", "NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3 AVX512F"},
+    {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
+    {"ATEN_CPU_CAPABILITY": "default", "OPENBLAS_CORETYPE": "Sandybridge", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
+)
 DIGITS, NEAR, ZERO = 9, 2e-3, 1e-6  # kept; relative, since other versions of BLAS end searches elsewhere; absolute
 
 
@@ -51,6 +60,11 @@ def numbers(found: Any) -> list[float | str]:
     if isinstance(found, tp.Score):
         return numbers([found.value, found.stderr, *found.interval, str(found)])
     return numbers(str(found))
+
+
+def without_folder(text: str) -> str:
+    """A message without the name of a temporary folder, which is another one each time."""
+    return re.sub(re.escape(tempfile.gettempdir()) + r"/[^/\s'\"]*", "", text)
 
 
 def computed(call: Callable[[], Any]) -> list[float | str]:
@@ -131,17 +145,40 @@ class Kept:
         self.keep(kept)
 
 
+def main(kept: Mapping[str, Kept], again: list[str], arguments: list[str]) -> None:
+    """Keep what is computed now, or leave out what other processors compute otherwise; `again` is this command."""
+    chosen = [one for file, one in kept.items() if file in arguments or not set(arguments) & set(kept)]
+    if "--print" in arguments:
+        print(json.dumps([one.computed() for one in chosen]))
+    elif "--processors" in arguments:
+        for settings in PROCESSORS:
+            command, env = [*again, "--print", *arguments], os.environ | settings
+            done = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True)
+            for one, found in zip(chosen, json.loads(done.stdout.splitlines()[-1]), strict=True):
+                one.settle(found)
+    else:
+        for one in chosen:
+            one.write()
+
+
 def shapes(figure: Any) -> list[Any]:
-    """What a figure draws: lines, points, bars, images, limits, scales and names."""
-    out: list[Any] = []
+    """What a figure draws: lines, points, bars, images, limits, scales, names, sizes and colours."""
+    from matplotlib.colors import to_hex
+
+    probes = [[0.5, 0.5], [3.0, 7.0], [20.0, -30.0]]
+    out: list[Any] = [*figure.get_size_inches(), len(figure.axes)]
     for axes in figure.axes:
-        out += [line.get_xydata() for line in axes.lines]
-        out += [c.get_segments() if hasattr(c, "get_segments") else c.get_offsets() for c in axes.collections][:20]
-        out += [c.get_sizes() for c in axes.collections if hasattr(c, "get_sizes")][:20]
+        for line in axes.lines:
+            style = (line.get_linestyle(), line.get_marker(), to_hex(line.get_color()))
+            out += [line.get_xydata(), line.get_linewidth(), line.get_markersize(), *map(Word, map(str, style))]
+        for drawn in axes.collections[:20]:
+            out.append(drawn.get_segments() if hasattr(drawn, "get_segments") else drawn.get_offsets())
+            out += [drawn.get_sizes() if hasattr(drawn, "get_sizes") else [], drawn.get_linewidths()]
         out += [[*patch.get_extents().bounds] for patch in axes.patches]
         out += [np.array(image.get_array(), dtype=float)[::7, ::7] for image in axes.images]
-        out += [*axes.get_xlim(), *axes.get_ylim(), Word(axes.get_xscale()), Word(axes.get_xlabel())]
-        out += [Word(axes.get_title()), [Word(t.get_text()) for t in axes.texts]]
+        out += [*axes.get_xlim(), *axes.get_ylim(), axes.transScale.transform(probes)]
+        texts = [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts, *axes.get_xticklabels()[:3]]
         legend = axes.get_legend()
-        out += [Word(t.get_text()) for t in legend.get_texts()] if legend else []
+        for text in (*texts, *(legend.get_texts() if legend else [])):
+            out += [Word(text.get_text()), text.get_fontsize(), text.get_rotation(), Word(to_hex(text.get_color()))]
     return out

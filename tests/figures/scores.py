@@ -127,6 +127,13 @@ def with_known_rows() -> Cases:
             "paired, Brier": lambda y=labels, T=T, s=some: tp.paired_test(y, q, other, T, "brier", **s),
         }
         out |= {f"{name}: {what}": call for what, call in calls.items()}
+
+    def in_few() -> list[Any]:
+        with limited("metrics.checked", MOST=2, FEWEST=2, FINE=6):
+            return [
+                tp.weak_log_loss(y, q, None, true=t, groups=g) for t in (gold, by_guess) for g in (None, uneven(N, 30))
+            ]
+
     nearly = np.where((np.arange(N) % 10 == 0) & (gold < 0), (guess + 1) % 3, guess)
     zero_there = pointed(q, slice(0, N, 4))
     worse = q.copy()
@@ -146,6 +153,19 @@ def with_known_rows() -> Cases:
         ),
         "names without T": lambda: tp.weak_brier(["abc"[v] for v in y], q, None, true=["abc"[v] for v in z]),
         "nobody": lambda: tp.weak_accuracy(y, guess, SKEWED, true=np.full(N, -1)),
+        "one group": lambda: [
+            tp.weak_brier(y, q, None, true=gold, groups=np.zeros(N)),
+            tp.weak_brier(y, q, None, true=z),
+        ],
+        "all differ": lambda: whole(tp.paired_test(y, z, (z + 1) % 3, None, "accuracy", true=gold)),
+        "fine scores": lambda: whole(tp.weak_log_loss(y, q, None, true=np.where(np.arange(N) % 2 == 0, z, -1))),
+        "numbers for names": lambda: tp.weak_accuracy(["abc"[v] for v in y], guess, None, true=["abc"[v] for v in z]),
+        "numbers for names, floats": lambda: tp.weak_accuracy(
+            ["abc"[v] for v in y], guess.astype(float), None, true=["abc"[v] for v in z]
+        ),
+        "a class that is last": lambda: tp.weak_brier(np.minimum(y, 1), q, None, true=np.minimum(z, 1)),
+        "labels that are the classes": lambda: tp.weak_accuracy(z, guess, tp.identity(3), true=gold),
+        "few groups of values": lambda: in_few(),
         "beyond": lambda: tp.weak_accuracy(y, guess, SKEWED, true=np.where(gold < 0, -1, gold + 1)),
     }
 
@@ -170,6 +190,11 @@ def by_labels_alone() -> Cases:
     masks = tp.partial_labels(3, 0.3).sample(z, seed=81)
     tiny = tp.Transition([[0.36, 0.33, 0.31], [0.33, 0.35, 0.32], [0.31, 0.32, 0.37]])
     soft = tp.SoftLabels(np.round(0.7 * np.eye(3)[y] + 0.1, 2))
+
+    pairs = np.stack([0.7 * np.eye(3)[y] + 0.1, 0.55 * np.eye(3)[z] + 0.15], axis=1)
+    pairs[::11, 1] = np.nan
+    several = tp.SoftLabels(pairs, validate=False)
+    believed = pairs[:, 0].argmax(1)
 
     def of_rules(**settings: Any) -> list[Any]:
         found = tp.estimate_annotators(rules, missing="answer", random_state=0)
@@ -222,6 +247,12 @@ def by_labels_alone() -> Cases:
             tp.weak_log_loss(answers, 0.9 * np.eye(3)[votes] + 0.1 / 3, crowd),
         ],
         "soft": lambda: tp.weak_accuracy(soft, guess, SKEWED, sample_weight=weights(N)),
+        "soft answers": lambda: [
+            tp.weak_accuracy(several, g, tp.annotators([SKEWED, tp.symmetric_noise(3, 0.2)])) for g in (guess, believed)
+        ],
+        "many rules": lambda: tp.weak_accuracy(
+            np.tile(rules, (1, 4)), guess, tp.estimate_annotators(np.tile(rules, (1, 4)), missing="answer").transition
+        ),
         "float32": lambda: tp.weak_log_loss(y, q.astype(np.float32), SKEWED),
         "float guesses": lambda: tp.weak_accuracy(y, guess.astype(float), SKEWED),
         "a plain form": lambda: tp.Score.from_dict(tp.weak_log_loss(y, q, SKEWED).to_dict()),
@@ -444,6 +475,10 @@ def checks() -> Cases:
         "few": (y[:30], SKEWED, q[:30], {}),
         "fewer": (y[:6], SKEWED, q[:6], {}),
         "one": (y[:1], SKEWED, None, {}),
+        "groups of one": (y, SKEWED, q, {"groups": np.arange(260)[::-1]}),
+        "partly estimated crowd": (answers, tp.annotators([learned, SKEWED, tp.symmetric_noise(3, 0.2)]), q, {}),
+        "two": (z % 2, tp.binary_noise(0.1, 0.3), world(2, 260, 91)[2], {}),
+        "noise by two features": (np.where((X[:, 0] > 0.2) & (X[:, 2] < 0.4), z, y), SKEWED, q, {"X": np.round(X)}),
     }
     out: Cases = {}
     for name, (labels, t, p, some) in runs.items():
@@ -468,6 +503,10 @@ def checks() -> Cases:
         "pairs": fewer("check", MOST_PAIRED=3),
         "too large": fewer("check", MOST_CLASSES=2),
         "some rows": fewer("matching", MOST_ROWS=120),
+        "some rows of matches": fewer("check", MOST_ROWS=120),
+        "no large pairs": fewer("agreement", MOST_ENTRIES=10),
+        "few pairs": fewer("agreement", MOST_PAIRS=1),
+        "two annotators": fewer("agreement", MOST_ANNOTATORS=2),
         "normal tail": fewer("limits", LARGEST=2),
         "simulated": fewer("limits", SIMULATED=60),
         "sparse, two features": sparse,
@@ -530,11 +569,31 @@ def moves() -> Cases:
                 whole(tp.sensitivity("brier", answers, q, crowd)),
             ]
 
+    edge = tp.Transition([[0.52, 0.5], [0.48, 0.5]])
+    part = tp.Transition([[1.0, 0.2, 0.1], [0.0, 0.7, 0.1], [0.0, 0.1, 0.8]])
+    fixed = tp.annotators([part, SKEWED])
+    out["known in part"] = lambda: [
+        whole(tp.sensitivity("accuracy", fixed.sample(z, 5), guess, fixed)),
+        whole(tp.sensitivity("brier", part.sample(z, 5), q, part)),
+    ]
+    out["at the edge"] = lambda: [
+        whole(tp.sensitivity(s, edge.sample(two[1], 3), p, edge, [0.02, 0.3]))
+        for s, p in (("accuracy", two[2].argmax(1)), ("brier", two[2]))
+    ]
+    crossed = tp.annotators([edge, edge])
+    out["a crowd at the edge"] = lambda: whole(
+        tp.sensitivity("accuracy", crossed.sample(two[1], 3), two[2].argmax(1), crossed, [0.01, 0.02])
+    )
+    sized = tp.multi_complementary(4, 2)
+    out["sets of one size"] = lambda: whole(tp.sensitivity("accuracy", sized.sample(z, 3), guess, sized))
+
     return out | {"one rate": one_rate, "two rates": two_rates}
 
 
 def evaluations() -> Cases:
     """Evaluations: labels that contradict T, bounds of every kind, names, blocks, rows left out."""
+    import pandas as pd
+
     X, z, q = world(3, 200, 105)
     rng = np.random.default_rng(106)
     y = SKEWED.sample(z, seed=107)
@@ -549,6 +608,11 @@ def evaluations() -> Cases:
     zero = pointed(q, slice(0, 200, 6))
     coarse = tp.coarse_labels([[0], [1, 2]])
     estimated = tp.estimate_annotators(crowd.sample(z, 4), random_state=0).transition
+    sided = np.where(X[:, 1] > 0, z, tp.symmetric_noise(3, 0.6).sample(z, 95))
+    named_X = pd.DataFrame(X, columns=["size", "age", "hue", "mass"])
+    zeros = tp.Transition([[0.8, 0.1, 0.0], [0.1, 0.8, 0.0], [0.0, 0.0, 0.9], [0.1, 0.1, 0.1]])
+    cycle = tp.Transition([[0.0, 0.3, 0.7], [0.7, 0.0, 0.3], [0.3, 0.7, 0.0]])
+    wide_T = tp.symmetric_noise(14, 0.3).named([f"k{i:02d}" for i in range(14)])
     runs: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
         "plain": (q, y, SKEWED, {}),
         "identity": (q, z, tp.identity(3), {"X": X}),
@@ -579,6 +643,12 @@ def evaluations() -> Cases:
         "coarse, nobody known": (q, coarse.sample(z, 1), coarse, {}),
         "nobody known": (q, y, SKEWED, {"true": np.full(200, -1)}),
         "few": (q[:25], y[:25], SKEWED, {}),
+        "a feature by name": (q, sided, tp.symmetric_noise(3, 0.4), {"X": named_X}),
+        "impossible crowd": (q, np.column_stack([z, (z + 1) % 3]), tp.annotators([tp.identity(3)] * 2), {}),
+        "zeros": (q, np.where(np.arange(200) % 4 == 0, 3, z), zeros, {}),
+        "zeros, groups": (q, np.where(np.arange(200) % 4 == 0, 3, z), zeros, {"groups": uneven(200, 60)}),
+        "zeros elsewhere": (q, np.where(np.arange(200) % 3 == 0, (z + 2) % 3, z), cycle, {}),
+        "many classes": (world(14, 200, 3)[2], [f"k{v:02d}" for v in world(14, 200, 3)[1]], wide_T, {}),
         "few, known": (q[:12], y[:12], SKEWED, {"true": gold[:12]}),
     }
 
@@ -603,7 +673,8 @@ def evaluations() -> Cases:
                     some.add(y[i : i + 37], q[i : i + 37])
                 some.add(y[:0], q[:0])
                 found, other = some.scores(), StreamedScores(tp.identity(3))
-                other.add(z, zero)
+                for i in range(0, 200, 90):
+                    other.add(z[i : i + 90], zero[i : i + 90])
                 return [[whole(s) for s in found.values()], [str(s) for s in other.scores().values()]]
 
         return call

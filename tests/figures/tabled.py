@@ -10,15 +10,27 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
-from tests.figures.keeping import Word, shapes
+from tests.figures.keeping import Word, shapes, without_folder
 
 import tproper as tp
 from tproper import inputs, plots, transitions
 from tproper.inputs import drift, encoders, frames, kinds
-from tproper.tables import cards, cross_fit, first_screen, labels, overlap, richer, rows, schema, streaming
+from tproper.tables import (
+    cards,
+    cross_fit,
+    first_screen,
+    labels,
+    overlap,
+    richer,
+    rows,
+    schema,
+    streamed_training,
+    streaming,
+)
 
 Cases = dict[str, Callable[[], Any]]
 ANIMALS = np.array(["ant", "bee", "cat"])
@@ -47,7 +59,7 @@ def said(call: Callable[[], Any]) -> list[Any]:
         try:
             found = call()
         except tp.InputError as error:
-            found = [Word(f"refused: {error.argument}"), str(error).replace(tempfile.gettempdir(), "")]
+            found = [Word(f"refused: {error.argument}"), without_folder(str(error))]
     return [found, *[str(w.message) for w in caught if issubclass(w.category, UserWarning)]]
 
 
@@ -193,6 +205,22 @@ def seen() -> Cases:
         counts = [(10, 6, 4), (9, 6, 4), (4, 8, 8), (5, 5, 10), (50, 100, 50), (25, 30, 45), (24, 30, 46), (0, 0, 20)]
         return [drift._differs(np.array(c, dtype=float), shares) for c in counts]
 
+    def half_known() -> list[Any]:
+        made = encoders.Text.fit("t", coded(["red fox", "blue dog"]), least=1)
+        out = []
+        for new in (["red moon"] * 10, ["red moon"] * 9 + ["moon sky"], ["sky moon"] * 9):
+            found = drift.Drift(inputs.Inputs(["t"], encoders.Numbers([], np.zeros(0), np.ones(0)), [made]))
+            found.add(inputs.Columns(np.empty((40, 0)), [], {"t": coded((new * 40)[:40] if len(new) > 9 else new)}))
+            found.rows = 40
+            out.append([*found.moved(), made.known])
+        return out
+
+    def simple() -> list[Any]:
+        x = np.array([[1.0, 2.0], [np.nan, 3.0], [2.0, 5.0]])
+        kinds_of = {"a": "number", "b": "number"}
+        tables = [x, np.nan_to_num(x), np.where(np.eye(3, 2) > 0, np.nan, x)]
+        return [inputs.Inputs.fit(inputs.Columns(t, ["a", "b"], {}), kinds_of).simple for t in tables]
+
     def half() -> list[Any]:
         ends = np.quantile(np.arange(101.0), encoders.PLACES)
         out = []
@@ -259,6 +287,8 @@ def seen() -> Cases:
         "spread": lambda: [spread(50, 0.0), spread(50, 0.5), spread(50, 1.5), spread(12, 0.4)],
         "shares differ": differ,
         "half is outside": half,
+        "half is known": half_known,
+        "simple": simple,
     }
 
 
@@ -530,6 +560,15 @@ def alike() -> Cases:
         found.add(rng(10).normal(size=(others, 2)))
         return [int(found.kept.sum()), int(found.met.sum()), len(found.met), found.digits, found.warning()]
 
+    def chance() -> list[Any]:
+        out = []
+        for matches in range(2, 9):
+            found = overlap.Overlap([])
+            found.kept[:20] = True
+            found.met[20 - matches : 120 - matches] = True
+            out.append(found.warning())
+        return out
+
     def more(groups: Any = None, n: int = 150, bend: float = 4.0) -> Any:
         X = rng(11, n).normal(size=(n, 3))
         z = (X[:, 0] * X[:, 1] * bend + X[:, 2] > 0).astype(int)
@@ -553,6 +592,7 @@ def alike() -> Cases:
             met(n, same, others)
             for n, same, others in ((60, 0, 90), (60, 60, 0), (60, 9, 60), (700, 80, 300), (700, 30, 9), (6, 6, 0))
         ],
+        "by chance": chance,
         "no digests": lambda: [overlap.Overlap([]).warning()],
         "features": lambda: [
             richer.richer_features(a_.normal(size=(12, d)) * (np.arange(d) % 3))[:3]
@@ -802,6 +842,144 @@ def asked() -> Cases:
     }
 
 
+def refused_tables() -> Cases:
+    """Tables that cannot be trained on, as far as their rows say, and descriptions of models that cannot be used."""
+
+    def fit(T: Any = "symmetric:0.2", **columns: Any) -> list[Any]:
+        frame = _table(30)[["x", "k", "label"]].assign(**columns)
+        return said(lambda: tp.TableModel.fit(frame, T, label="label", holdout=0).predict_proba(frame[:2]))
+
+    def long(change: Callable[[Any, Any], tuple[Any, Any]], **options: Any) -> list[Any]:
+        answers, items = change(*_long(_table(20)))
+        asked: dict[str, Any] = {"label": "answer", "item": "item", "annotator": "who", "features_from": items}
+        return said(lambda: tp.estimate_table(answers, "annotators", **(asked | options)).labels[:3])
+
+    def other_rows(**columns: Any) -> list[Any]:
+        frame = _table(30)[["x", "y", "k", "label"]]
+        model = tp.TableModel.fit(frame, "symmetric:0.2", label="label", holdout=0)
+        changed = frame.assign(**columns)
+        return [said(lambda: model.predict_proba(changed)), said(lambda: model.predict_file(changed, io.BytesIO()))]
+
+    def strict() -> list[Any]:
+        frame = _table(40)[["x", "k", "label"]]
+        model = tp.TableModel.fit(frame, "symmetric:0.2", label="label", holdout=0)
+        return said(lambda: model.predict_file(frame.assign(x=frame.x + 90), io.BytesIO(), strict=True))
+
+    base: dict[str, Any] = {
+        "features": ["a", "b"],
+        "classes": ["u", "v"],
+        "label": "y",
+        "source": None,
+        "sources": [],
+        "specs": {"": "s"},
+        "transition": transitions.transition_to_dict(tp.symmetric_noise(2, 0.1)),
+    }
+    sources = transitions.transition_to_dict(tp.multi_source([tp.symmetric_noise(2, 0.1), tp.complementary(2)]))
+    faults: list[dict[str, Any]] = [
+        {},
+        {"features": ["a", "a"]},
+        {"features": ["a"]},
+        {"classes": ["v", "u"]},
+        {"label": None},
+        {"source": 3},
+        {"told": ["v", "u"]},
+        {"told": ["v"]},
+        {"digests": ["0af"]},
+        {"digests": ["0a"]},
+        {"digests": ["0af", "12345"]},
+        {"digests": ["0123456"]},
+        {"specs": {"": 1}},
+        {"transition": {"family": "no"}},
+        {"sources": ["s"]},
+        {"source": "s"},
+        {"source": "s", "sources": ["p", "q"]},
+        {"source": "s", "sources": ["p", "q"], "transition": sources},
+        {"source": "s", "sources": ["p"], "transition": sources},
+        {"transition": transitions.transition_to_dict(tp.symmetric_noise(3, 0.1))},
+    ]
+    n = np.arange(30)
+    return {
+        "descriptions": lambda: [
+            None if (f := schema.fault(base | change, 2, ["u", "v"])) is None else Word(f) for change in faults
+        ],
+        "infinite": lambda: fit(x=np.where(n == 4, np.inf, n)),
+        "infinite, two": lambda: fit(x=np.where(n > 20, np.inf, n), z=np.where(n == 3, -np.inf, n)),
+        "slips": lambda: fit(x=[str(i) if i % 9 else "many" for i in range(30)]),
+        "large": lambda: fit(x=np.where(n == 7, 2**53 + 1, n)),
+        "alike": lambda: fit(label="ant"),
+        "no labels": lambda: fit(label=None),
+        "constant": lambda: fit(x=1.0),
+        "names alone": lambda: fit(x=[f"n{i}" for i in range(30)], k=[f"m{i}" for i in range(30)]),
+        "one row": lambda: fit(label=["ant"] + [None] * 29),
+        "answers twice": lambda: long(lambda a, i: (a.iloc[[*range(len(a)), 0]], i)),
+        "items twice": lambda: long(lambda a, i: (a, i.iloc[[0, 1, 1, *range(2, 20)]]), features=["x"]),
+        "items lacking": lambda: long(lambda a, i: (a, i[3:]), features=["x"]),
+        "two classes of an item": lambda: long(
+            lambda a, i: (a.assign(true=np.where(np.arange(len(a)) % 2, "ant", "bee")), i),
+            true_label="true",
+            features_from=None,
+        ),
+        "features of answers": lambda: long(
+            lambda a, i: (a.assign(z=np.arange(len(a)) // 3), i), features=["z"], features_from=None
+        ),
+        "no name": lambda: long(lambda a, i: (a.assign(item=a.item.where(a.item != "i3")), i)),
+        "text there": lambda: other_rows(x="nothing"),
+        "infinite there": lambda: other_rows(y=np.where(n == 5, np.inf, 1.0)),
+        "a gap there": lambda: other_rows(y=np.where(n % 5 == 2, np.nan, 1.0)),
+        "too large there": lambda: other_rows(x=np.where(n == 5, 1e308, 1.0), y=-1e308),
+        "unlike": strict,
+    }
+
+
+def streamed() -> Cases:
+    """Training from Parquet, block by block, and T of annotators from a file."""
+
+    def stream(**options: Any) -> list[Any]:
+        frame = _table(60)[["x", "y", "label"]]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "t.parquet"
+            frame.to_parquet(path)
+            model = tp.TableModel.fit(path, "symmetric:0.2", label="label", stream=True, **options)
+            facts = {k: v for k, v in model.to_dict().items() if k not in ("version", "date", "certificate", "data")}
+            return [facts, model.predict_proba(frame[:5]), model.schema.features]
+
+    def by_file(change: Callable[[dict[str, Any]], Any] = lambda content: None, long: bool = False) -> list[Any]:
+        frame = _table(60)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "T.json"
+            tp.estimate_table(frame, "annotators", label="a0,a1,a2").save(path)
+            content = json.loads(path.read_text())
+            change(content)
+            path.write_text(json.dumps(content))
+
+            def found() -> list[Any]:
+                model = tp.TableModel.fit(frame, str(path), label="a2,a0", features=["x", "y"], holdout=0)
+                given: Any = {"label": "a1,a2"}
+                table = frame
+                if long:
+                    table, items = _long(frame)
+                    given = {"label": "answer", "item": "item", "annotator": "who", "features_from": items}
+                    table = table[table.who != "a3"]
+                scored = model.evaluate(table, transition=str(path), **given)
+                return [model.predict_proba(frame[:4]), str(scored), words(model.schema.annotators)]
+
+            return said(found)
+
+    return {
+        "plain": lambda: stream(epochs=2),
+        "not standardised": lambda: stream(standardize=False),
+        "annotators of a file": by_file,
+        "long": lambda: by_file(long=True),
+        "names that lack": lambda: by_file(lambda content: content["columns"].pop()),
+        "names twice": lambda: by_file(lambda content: content.update(columns=["a0", "a0", "a1"])),
+        "no names": lambda: by_file(lambda content: content.pop("columns")),
+        "no classes": lambda: by_file(lambda content: content.pop("classes")),
+        "few steps": lambda: [
+            streamed_training._few_steps(n, e) for n, e in ((1024, 1000), (1024, 999), (1025, 500), (5000, 5))
+        ],
+    }
+
+
 def told() -> Cases:
     """What cards and first screens say of numbers."""
     base: dict[str, Any] = {"estimate": None, "rows": 500, "answers": {}, "labels": {"a": 9}}
@@ -858,6 +1036,20 @@ def pictured() -> Cases:
         figure = plots.figure(figsize=(3, 2))
         draw(figure.add_subplot(**projection))
         return shapes(figure)
+
+    def panels() -> list[Any]:
+        kept: list[Any] = []
+        with mock.patch("tproper.plots.panels.save_picture", lambda figure, path, since: kept.append(figure)):
+            plots.draw_transition_losses(tp.complementary(3), "min_variance", Path("x"), None)  # type: ignore[arg-type]
+            plots.draw_transition_losses(transitions.make_transition("coarse:0|1+2", 3), "pinv", Path("x"), None)  # type: ignore[arg-type]
+        found = []
+        for figure in kept:
+            at = vars(figure.subplotpars)
+            found += [*figure.get_size_inches(), figure.get_suptitle()]
+            found += [at[n] for n in ("left", "right", "top", "bottom", "wspace", "hspace")]
+            for axes in figure.axes:
+                found += [Word(axes.get_title()), axes.get_position().bounds, len(axes.collections)]
+        return found
 
     def page(text: str, pictures: tuple[str, ...] = ()) -> list[Any]:
         with tempfile.TemporaryDirectory() as folder:
@@ -916,6 +1108,10 @@ def pictured() -> Cases:
         "surface, BC": lambda: plots.compute_simplex_loss(tp.BackwardLoss(tp.complementary(3)), 0, 4, 0.01).values,
         "surface of four": lambda: said(lambda: plots.compute_simplex_loss(tp.ForwardLoss(tp.complementary(4)), 0)),
         "loss of sets": lambda: plots.loss_at(tp.ForwardLoss(tp.partial_labels(3, 0.2)), [True, True, False], p[:4]),
+        "panels": panels,
+        "surface drawn": lambda: on(
+            lambda ax: plots.draw_simplex_loss(ax, plots.compute_simplex_loss(forward, 1, 6)), projection="ternary"
+        ),
         "colours": lambda: [words(plots.COLOURS), words(plots.NAMES), words(plots.PAGE_COLOURS)],
         "text": lambda: [
             Word(plots.markdown_text(t))
@@ -1047,7 +1243,80 @@ def typed_in() -> Cases:
             run("train", table, "--label", "nothing", "--transition", "symmetric:0.2", "--out", folder / "z")
         return out
 
-    return {"commands": session}
+    def others() -> list[Any]:
+        from typer.testing import CliRunner
+
+        from tproper.cli.main import app
+
+        out: list[Any] = []
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            _table(40).to_csv(folder / "t.csv", index=False)
+
+            def run(*args: object) -> None:
+                done = CliRunner().invoke(app, [str(a) for a in args], env={"COLUMNS": "200"})
+                out.extend([done.exit_code, done.stdout.replace(name, ""), done.stderr.replace(name, "")])
+                out.append(sorted(Word(p.name) for p in folder.iterdir()))
+
+            table = ("--label", "a0,a1,a2", "--out")
+            run("estimate", "annotators", folder / "t.csv", *table, folder / "T.json", "--labels-out", folder / "l.csv")
+            (folder / "T.json").unlink()
+            run("estimate", "annotators", folder / "t.csv", *table, folder / "T.json")  # its picture is there
+            run("estimate", "annotators", folder / "t.csv", *table, folder / "T.json", "--force")
+            run("estimate", "annotators", folder / "t.csv", *table, folder / "T.txt")
+            run(
+                "prevalence",
+                folder / "t.csv",
+                "--label",
+                "label",
+                "--transition",
+                "symmetric:0.2",
+                "--difference",
+                "ant,bee",
+            )
+            run(
+                "simulate",
+                folder / "t.csv",
+                "--label",
+                "label",
+                "--transition",
+                "symmetric:0.1",
+                "--out",
+                folder / "w.csv",
+            )
+            run("inspect", "complementary:3")
+            run("inspect", "complementary:3", "--k", 2, "--alpha", 1.5)
+            options = ("--label", "label", "--transition", "symmetric:0.2", "--features", "x,y", "--out", folder / "m")
+            run("train", folder / "t.csv", *options, "--holdout", 0)
+            run("train", folder / "t.csv", *options)
+            run("evaluate", folder / "m", folder / "t.csv", "--label", "label", "--true-label", "true")
+            run("predict", folder / "m", folder / "t.csv", "--out", "-")
+        return out
+
+    def examined() -> list[Any]:
+        from tproper.cli import checkup
+
+        fine = checkup.Checkup({"a": "1"}, [], {"plots": [], "tables": ["pandas"]}, "none", {"t": "ok"}, 1.25, ["slow"])
+        out: list[Any] = [fine.healthy, fine.text]
+        for change in ({"problems": ["p"]}, {"tests": {"t": "ok", "u": "no"}}, {"tests": {}}):
+            found = dataclasses.replace(fine, **change)
+            out += [found.healthy, found.text, len(found.to_dict())]
+        out += [words(checkup.requirements(None)), words(checkup.requirements("plots")), words(list(checkup.TESTS))]
+        with mock.patch.dict(checkup.TESTS, {}, clear=True):
+            for threads in (1, 2):
+                with (
+                    mock.patch.object(torch, "get_num_threads", return_value=threads),
+                    mock.patch.dict("os.environ"),
+                    mock.patch("os.cpu_count", return_value=4),
+                    mock.patch.object(checkup, "_version", return_value="1"),
+                ):
+                    import os
+
+                    os.environ.pop("OMP_NUM_THREADS", None)
+                    out.append(checkup.examine().notes)
+        return out
+
+    return {"commands": session, "more commands": others, "checkup": examined}
 
 
 def outcomes() -> Cases:
@@ -1138,6 +1407,8 @@ def tabled() -> Cases:
         "rows": alike,
         "model": trained,
         "asked": asked,
+        "not trained": refused_tables,
+        "stream": streamed,
         "told": told,
         "drawn": pictured,
         "command": typed_in,

@@ -1,5 +1,6 @@
 """Scores from checked rows and all labels together: they cover, are narrower than either, and say what they assume."""
 
+import functools
 import math
 import warnings
 
@@ -37,6 +38,7 @@ def scores(y, q, T, **given):
     }
 
 
+@functools.cache
 def expected():
     """The scores over a sample that is large enough."""
     z, _, good, poor, _ = drawn(99, 400_000, 1)

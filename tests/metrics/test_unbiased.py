@@ -5,6 +5,8 @@ from T. The model is miscalibrated on purpose. All data sets go through the libr
 (`batch`); `test_public_functions_agree` ties the public functions to them.
 """
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -78,11 +80,17 @@ def scores_of(sim, name):
 MEANS = ["accuracy", "balanced accuracy, known prior", "log loss", "Brier score", "difference of log losses"]
 
 
-def simulated(sim, values, posterior, student, weights=None):
+@functools.lru_cache(maxsize=1)
+def samples(case):
+    """A case with its samples, drawn once for all scores."""
+    sim = Simulation(*CASES[case])
+    return sim, [sim.draw(CHUNK) for _ in range(REPETITIONS // CHUNK)]
+
+
+def simulated(sim, samples, values, posterior, student, weights=None):
     """Means and interval ends of many samples."""
     out = []
-    for _ in range(REPETITIONS // CHUNK):
-        rows, _, y = sim.draw(CHUNK)
+    for rows, _, y in samples:
         e = estimate(
             sim.weigher,
             lambda i, rows=rows: values[rows[i]],
@@ -99,9 +107,9 @@ def simulated(sim, values, posterior, student, weights=None):
 @pytest.mark.parametrize("name", MEANS)
 @pytest.mark.parametrize("case", CASES)
 def test_means(case, name):
-    sim = Simulation(*CASES[case])
+    sim, drawn = samples(case)
     values, posterior, student = scores_of(sim, name)
-    check(sim.truth(values), *simulated(sim, values, posterior, student))
+    check(sim.truth(values), *simulated(sim, drawn, values, posterior, student))
 
 
 @pytest.mark.parametrize("name", ["accuracy", "Brier score"])
@@ -111,7 +119,8 @@ def test_weighted_means(name):
     weights = np.exp(0.7 * sim.rng.normal(size=len(sim.p)))
     values, posterior, student = scores_of(sim, name)
     truth = float(((sim.p * values).sum(-1).numpy() * weights).sum() / weights.sum())
-    check(truth, *simulated(sim, values, posterior, student, weights))
+    drawn = [sim.draw(CHUNK) for _ in range(REPETITIONS // CHUNK)]
+    check(truth, *simulated(sim, drawn, values, posterior, student, weights))
 
 
 @pytest.mark.parametrize("case", CASES)

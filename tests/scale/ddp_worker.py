@@ -1,4 +1,4 @@
-"""Run by torchrun in test_distributed.py: trains every loss on this process's share, writes the weights, rank 0 only.
+"""Two processes of test_distributed.py: each trains every loss on its share, and rank 0 writes the weights.
 
 torchrun --nproc-per-node=2 ddp_worker.py OUT
 """

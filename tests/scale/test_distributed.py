@@ -1,12 +1,13 @@
-"""Two processes under torchrun compute what one process computes: weights, losses, gradients."""
+"""Two processes of torchrun's kind compute what one process computes: weights, losses, gradients."""
 
 from __future__ import annotations
 
-import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import numpy as np
 import pytest
 import torch
@@ -25,14 +26,29 @@ LOSSES = ("BC", "gLS", "GA", "NN", "forward", "partial")
 
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory):
-    """What two torchrun workers (gloo) wrote: one launch for all tests."""
+    """What two processes (gloo) wrote, which find each other as torchrun says: one launch for all tests.
+
+    They are forks, since torchrun's would spend seconds on imports; Ray starts its own in lab/tests/test_ray.py.
+    """
     out = tmp_path_factory.mktemp("ddp") / "weights.safetensors"
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", ddp_worker.__file__, out],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    told = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    started = [
+        forked.start_function(
+            lambda: ddp_worker.main(out),
+            env={**told, "RANK": str(rank), "LOCAL_RANK": str(rank), "GLOO_SOCKET_IFNAME": "lo"},
+            stderr=subprocess.PIPE,
+        )
+        for rank in range(2)
+    ]
+    try:
+        said = [process.communicate(timeout=120)[1] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert [process.returncode for process in started] == [0, 0], said
     return load_file(out)
 
 

@@ -7,6 +7,7 @@ interpreter. `benchmarks/scale_losses_gpu.py` makes the same comparison at full 
 from __future__ import annotations
 
 import os
+from importlib import import_module
 
 import pytest
 import torch
@@ -81,6 +82,39 @@ def test_rows_in_several_blocks(config):
     for T in transitions(37):
         for loss in losses(T):
             compare(loss, *problem(T), config=config)
+
+
+def test_weights_and_bad_labels_where_rows_and_classes_fill_several_blocks():
+    """The first row or the last one is bad; the others keep what they are alone."""
+    memory = torch.zeros(2, dtype=torch.int64, device=DEVICE)
+    weights = torch.linspace(0.2, 2.0, 7, device=DEVICE)
+    for T in (tp.symmetric_noise(20, 0.2), tp.partial_labels(20, 0.3)):
+        for loss in losses(T, "none")[::3]:
+            loss = loss.to(DEVICE)
+            v, y = problem(T, n=7)
+            alone = v.clone().requires_grad_()
+            expected = fused.run(loss, alone, y, weights, "none")
+            (expected * weights).sum().backward()
+            for row, wrong in ((0, -1), (6, 20)):
+                bad, own = y.clone(), v.clone().requires_grad_()
+                bad[row] = False if T.per_class_labels else wrong
+                memory.zero_()
+                found = fused.run(loss, own, bad, weights, "none", memory, (2, 16, 1))
+                (found * weights).nan_to_num(0.0).sum().backward()
+                others = [i for i in range(7) if i != row]
+                assert memory.tolist() == [row + 1, 0 if T.per_class_labels else wrong]
+                assert torch.isnan(found[row])
+                assert not own.grad[row].any()
+                torch.testing.assert_close(found[others], expected[others], rtol=1e-5, atol=1e-6)
+                torch.testing.assert_close(own.grad[others], alone.grad[others], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 5, 9000])
+def test_the_sum_of_losses(n):
+    given = torch.linspace(-1.0, 2.0, n, device=DEVICE)
+    out = torch.empty((), dtype=torch.float64, device=DEVICE)
+    import_module("tproper.losses.kernels.triton_rows").total(given, out, 0.5)
+    torch.testing.assert_close(out, 0.5 * given.double().sum(), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("small", [0, 1 << 18])

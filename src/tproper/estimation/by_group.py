@@ -176,13 +176,16 @@ def _em(kinds: FloatArray, weights: FloatArray, K: int) -> FloatArray:
     B, M = len(weights), kinds.shape[1]
     T = np.full((B, M, K), (1 - START) / (M - 1))
     T[:, np.arange(K), np.arange(K)] = START
-    share = np.full((B, 1, K), 1.0 / K)
+    share = np.full((B, K, 1), 1.0 / K)
+    total = weights.sum(axis=1)[:, None, None] + 1.0
     for _ in range(ROUNDS):
-        log = np.log(share) + kinds @ np.log(T)  # (B, U, K)
-        P = np.exp(log - log.max(axis=2, keepdims=True))
-        P *= (weights / P.sum(axis=2))[:, :, None]
-        share = (P.sum(axis=1, keepdims=True) + 1.0 / K) / (weights.sum(axis=1)[:, None, None] + 1.0)
-        new = kinds.T @ P + 1.0 / M
+        # classes stand before kinds: sums over classes then run along the kinds
+        P = np.log(share) + np.log(T).swapaxes(1, 2) @ kinds.T  # (B, K, U)
+        P -= P.max(axis=1, keepdims=True)
+        np.exp(P, out=P)
+        P *= weights[:, None] / P.sum(axis=1, keepdims=True)
+        share = (P.sum(axis=2, keepdims=True) + 1.0 / K) / total
+        new = (P @ kinds).swapaxes(1, 2) + 1.0 / M
         new /= new.sum(axis=1, keepdims=True)
         moved = float(np.abs(new - T).max())
         T = new

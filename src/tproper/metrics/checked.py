@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,34 +73,42 @@ def guesses(columns: IntArray, true: IntArray, K: int) -> FloatArray:
     `columns` (n, m) are codes, -1 where a column says nothing. Which rows were checked may depend on the columns:
     the likelihood is the same.
     """
+    return next(_guesses_of_each(columns, true[None], K))
+
+
+def _guesses_of_each(columns: IntArray, true: IntArray, K: int) -> Iterator[FloatArray]:
+    """`guesses` for each row of `true` (F, n), all at once: EM of each ends when it has settled."""
     patterns, index = np.unique(columns, axis=0, return_inverse=True)
     index = index.reshape(-1)
-    free = np.bincount(index[true < 0], minlength=len(patterns)).astype(np.float64)
-    known = np.zeros((len(patterns), K))
-    np.add.at(known, (index[true >= 0], true[true >= 0]), 1.0)
+    F, U = len(true), len(patterns)
+    free = np.stack([np.bincount(index[one < 0], minlength=U) for one in true])[:, :, None].astype(np.float64)
+    known = np.zeros((F, U, K))
+    fold, row = np.nonzero(true >= 0)
+    np.add.at(known, (fold, index[row], true[fold, row]), 1.0)
     sizes = patterns.max(axis=0, initial=-1) + 1
     said = [np.eye(M + 1)[c][:, :M] for c, M in zip(patterns.T, sizes, strict=True)]  # (patterns, M); zeros at -1
 
     def maximised(weight: FloatArray) -> FloatArray:
-        """log P(class) + log P(pattern | class) (patterns, K)."""
-        total = weight.sum(axis=0) + PSEUDO / K
-        logs = np.log(total / total.sum())[None].repeat(len(patterns), axis=0)
+        """log P(class) + log P(pattern | class) (folds, patterns, K)."""
+        total = weight.sum(axis=1, keepdims=True) + PSEUDO / K
+        logs = np.log(total / total.sum(axis=2, keepdims=True)).repeat(U, axis=1)
         for one in said:
             T = one.T @ weight + PSEUDO / max(one.shape[1], 1)
-            logs += one @ np.log(T / T.sum(axis=0))
+            logs += one @ np.log(T / T.sum(axis=1, keepdims=True))
         return logs
 
-    weight, P = known + 1e-3 * free[:, None] / K, None
+    weight, P = known + 1e-3 * free / K, np.full((F, U, K), np.inf)
+    moving = np.arange(F)
     for _ in range(ROUNDS):
-        logs = maximised(weight)
-        new = np.exp(logs - logs.max(axis=1, keepdims=True))
-        new /= new.sum(axis=1, keepdims=True)
-        settled = P is not None and float(np.abs(new - P).max()) < SETTLED
-        P, weight = new, known + free[:, None] * new
-        if settled:
+        logs = maximised(weight[moving])
+        new = np.exp(logs - logs.max(axis=2, keepdims=True))
+        new /= new.sum(axis=2, keepdims=True)
+        far = np.abs(new - P[moving]).max(axis=(1, 2), initial=0.0) >= SETTLED
+        P[moving], weight[moving] = new, known[moving] + free[moving] * new
+        moving = moving[far]
+        if not len(moving):
             break
-    assert P is not None
-    return P[index]
+    return (one[index] for one in P)  # one by one: rows may be many
 
 
 def held_out_guesses(columns: IntArray, true: IntArray, K: int, groups: IntArray | None = None) -> FloatArray:
@@ -118,10 +126,9 @@ def held_out_guesses(columns: IntArray, true: IntArray, K: int, groups: IntArray
         return guesses(columns, true, K)
     folds = np.random.default_rng(0).permutation(np.arange(count) % min(HELD_OUT, count))[names]
     out, times = np.zeros((len(true), K)), np.zeros(len(true))
-    for fold in range(int(folds.max()) + 1):
-        left, own = true.copy(), rows[folds == fold]
-        left[own] = -1
-        P = guesses(columns, left, K)
+    left = np.repeat(true[None], int(folds.max()) + 1, axis=0)
+    left[folds, rows] = -1
+    for fold, P in enumerate(_guesses_of_each(columns, left, K)):
         some = np.ones(len(true), dtype=bool)
         some[rows[folds != fold]] = False
         out[some] += P[some]

@@ -189,6 +189,8 @@ class BayesRisk(Potential):
     def maximiser(self, v: Tensor) -> Tensor:
         """argmax over the simplex of <p, v> - S(p): Newton steps on log-barrier problems, barrier -> 1e-13."""
         x = v.detach().reshape(-1, v.shape[-1]).double()
+        lost = ~x.isfinite().all(-1, keepdim=True)  # no steps would settle there, and all other rows wait for them
+        x = x.masked_fill(lost, 0.0)
         p = torch.full_like(x, 1.0 / x.shape[-1])
         barrier = 1.0
         while barrier >= LAST_BARRIER:
@@ -214,4 +216,4 @@ class BayesRisk(Potential):
                     size = torch.where(good, size, size / 2)
                 p = p + size[:, None] * step
             barrier /= 10
-        return (p / p.sum(-1, keepdim=True)).reshape(v.shape).to(v.dtype)
+        return (p / p.sum(-1, keepdim=True)).masked_fill(lost, math.nan).reshape(v.shape).to(v.dtype)
