@@ -163,7 +163,10 @@ def with_known_rows() -> Cases:
         "numbers for names, floats": lambda: tp.weak_accuracy(
             ["abc"[v] for v in y], guess.astype(float), None, true=["abc"[v] for v in z]
         ),
-        "a class that is last": lambda: tp.weak_brier(np.minimum(y, 1), q, None, true=np.minimum(z, 1)),
+        "a class that is last": lambda: tp.weak_brier(
+            np.minimum(y, 1), np.column_stack([q, np.zeros(N)]), None, true=np.minimum(gold, 1)
+        ),
+        "as surely as known": lambda: tp.weak_brier(z, np.eye(3)[z], tp.identity(3), true=gold),
         "labels that are the classes": lambda: tp.weak_accuracy(z, guess, tp.identity(3), true=gold),
         "few groups of values": lambda: in_few(),
         "beyond": lambda: tp.weak_accuracy(y, guess, SKEWED, true=np.where(gold < 0, -1, gold + 1)),
@@ -665,6 +668,10 @@ def evaluations() -> Cases:
     for name, (p, labels, t, some) in runs.items():
         out[name] = lambda p=p, y=labels, t=t, s=some: told(tp.evaluate(p, y, t, **s))
 
+    never = q.copy()
+    never[130, z[130]] = 0.0
+    never /= never.sum(1, keepdims=True)
+
     def in_blocks(T: tp.Transition) -> Callable[[], Any]:
         def call() -> list[Any]:
             with limited("evaluation.streamed", BLOCK_ROWS=30, BLOCK_CELLS=3):
@@ -674,7 +681,7 @@ def evaluations() -> Cases:
                 some.add(y[:0], q[:0])
                 found, other = some.scores(), StreamedScores(tp.identity(3))
                 for i in range(0, 200, 90):
-                    other.add(z[i : i + 90], zero[i : i + 90])
+                    other.add(z[i : i + 90], never[i : i + 90])
                 return [[whole(s) for s in found.values()], [str(s) for s in other.scores().values()]]
 
         return call
