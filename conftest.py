@@ -39,6 +39,10 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish(session):
-    """What torch and thousands of collected tests hold stays to the end: the garbage collector need not walk it."""
+    """What torch and thousands of collected tests hold stays to the end: the garbage collector need not walk it.
+
+    Nor need it look so often at what a test holds: most of that is gone by then.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)

@@ -112,7 +112,7 @@ def texts() -> Cases:
                     T.name,
                     repr(T),
                     T.label_kind,
-                    T.label_form,
+                    T._label_form,
                     *([T.weak_labels, T.matrix()] if T.num_classes < 9 else []),
                 ]
 
@@ -688,8 +688,8 @@ def built() -> Cases:
                 said(S.encode, [(0, 3)]),
                 said(S.encode, [(1, 2)]),
                 said(S.encode, [(2, 0)]),
-                S.ignored(torch.tensor([[0, 1], [-1, -1], [1, 0]]), -1),
-                S.ignored(torch.tensor([0, 4, -1]), -1),
+                tp.BackwardLoss(S, ignore_index=-1).ignored(torch.tensor([[0, 1], [-1, -1], [1, 0]])),
+                tp.BackwardLoss(S, ignore_index=-1).ignored(torch.tensor([0, 4, -1])),
                 S.encode(torch.tensor([[1, 1]])),
                 S.source_rows,
             ]
@@ -727,7 +727,7 @@ def built() -> Cases:
                 said(A.row_index, torch.tensor([[0, 1], [0, -1]])),
                 A.weak_labels,
                 A.share_shape,
-                A.table_rows,
+                sum(len(t.matrix()) for t in A.transitions),
             ]
         ),
         "answers, many": lambda: (

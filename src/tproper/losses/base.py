@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -219,12 +218,11 @@ class WeakLabelLoss(nn.Module, ABC):
         half, autocast = dtype in HALVES, torch.is_autocast_enabled(scores.device.type)
         if half and autocast:
             dtype = torch.float32  # as torch's own losses: half precision has no room for a scaled or summed loss
-        if scores.is_cuda or self._backend == "triton" or os.environ.get(dispatch.INTERPRETER) == "1":
-            why = "labels are soft" if soft else dispatch.obstacle(self, scores, weights, transitions)
-            if why is None:
-                return dispatch.call(self, scores, labels, weights, reduction, dtype)
-            if self._backend == "triton":
-                raise InputError(f"backend: 'triton' cannot run this call: {why}; use 'auto' or 'torch'")
+        why = "labels are soft" if soft else dispatch.obstacle(self, scores, weights, transitions)
+        if why is None:
+            return dispatch.call(self, scores, labels, weights, reduction, dtype)
+        if self._backend == "triton":
+            raise InputError(f"backend: 'triton' cannot run this call: {why}; use 'auto' or 'torch'")
         if half:  # sums over classes need float32
             scores = scores.float()
         if autocast:
@@ -246,9 +244,8 @@ class WeakLabelLoss(nn.Module, ABC):
     def ignored(self, labels: Labels, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
         """Labels with 0 in place of `ignore_index`, and which examples (...) they leave out."""
         given, out = checks.ignored(labels, cast(int, self.ignore_index), device)
-        if (
-            self.transition.sources and out.ndim > 1 and out.shape[-1] == 2
-        ):  # (source, label), the index in either place
+        pairs = out.ndim > 1 and out.shape[-1] == 2  # (source, label), with the index in either place
+        if pairs and self.transition.sources:
             out = out.any(-1)
             given = given.masked_fill(out[..., None], 0)
         return given, out

@@ -26,7 +26,6 @@ from ...errors import InputError
 from .registry import Plan, plan
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-INTERPRETER = "TRITON_INTERPRET"  # where it is 1 in the environment, Triton runs on the CPU: slow, for tests
 SMALL = 1 << 18  # scores up to which launching a kernel costs more than what it does
 FEW = 1 << 16  # losses up to which one program sums them fast enough
 
@@ -45,11 +44,11 @@ def _triton() -> Any:
 
 def obstacle(loss: Any, scores: Tensor, weights: Any = None, transitions: Any = None) -> str | None:
     """Why this call cannot run in the kernel; None if it can."""
-    if loss.backend == "torch":
+    if loss._backend == "torch":
         return "asked for"
     if transitions is not None:
         return "there is one transition per example"
-    if not scores.is_cuda and os.environ.get(INTERPRETER) != "1":
+    if not scores.is_cuda and os.environ.get("TRITON_INTERPRET") != "1":  # by which it runs on the CPU: slow, for tests
         return f"scores are on {scores.device.type}"
     if not triton_installed():
         return "triton is not installed"
