@@ -210,6 +210,11 @@ def by_labels_alone() -> Cases:
         "two groups": lambda: tp.weak_brier(y, q, SKEWED, groups=np.arange(N) % 2),
         "balanced, weights": lambda: tp.weak_balanced_accuracy(y, guess, SKEWED, sample_weight=weights(N)),
         "balanced, groups": lambda: tp.weak_balanced_accuracy(y, guess, SKEWED, groups=uneven(N, 20)),
+        "balanced, another prior": lambda: [
+            tp.weak_balanced_accuracy(labels, guess, t, prior=p)
+            for labels, t in ((y, SKEWED), (masks, tp.partial_labels(3, 0.3)))
+            for p in ([0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.2, 0.3, 0.5])
+        ],
         "balanced, few": lambda: tp.weak_balanced_accuracy(y[:14], guess[:14], SKEWED),
         "missing": lambda: tp.weak_log_loss(names, q, T, groups=uneven(N, 20)),
         "missing, weights": lambda: tp.weak_accuracy(names, ["abc"[v] for v in guess], T, sample_weight=weights(N)),
@@ -267,7 +272,7 @@ def by_labels_alone() -> Cases:
             r.accuracy,
             r.count,
             r.error,
-            reliability(z, np.full((N, 3), np.nan)).error,
+            len(reliability(z, np.full((N, 3), np.nan)).count),
             reliability(z, np.eye(3)[guess]).error,
         ],
     }
@@ -652,6 +657,7 @@ def evaluations() -> Cases:
         "zeros, groups": (q, np.where(np.arange(200) % 4 == 0, 3, z), zeros, {"groups": uneven(200, 60)}),
         "zeros elsewhere": (q, np.where(np.arange(200) % 3 == 0, (z + 2) % 3, z), cycle, {}),
         "many classes": (world(14, 200, 3)[2], [f"k{v:02d}" for v in world(14, 200, 3)[1]], wide_T, {}),
+        "one class known": (q, y, SKEWED, {"true": np.where(gold == 0, 0, -1)}),
         "few, known": (q[:12], y[:12], SKEWED, {"true": gold[:12]}),
     }
 
