@@ -21,9 +21,10 @@ def passes_interpreted(*tests: Path, skipped: int = 0) -> None:
     if sys.platform != "linux":
         pytest.skip("Triton is made for Linux")
     pytest.importorskip("triton", reason="kernels need Triton: pip install 'tproper[triton]'")
+    here = {"TRITON_INTERPRET": "1", "MUTATE_TEST": os.environ.get("PYTEST_CURRENT_TEST", "")}  # see tools/mutate.py
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-o", "addopts=", "-p", "no:cacheprovider", *tests],
-        cwd=ROOT, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, timeout=600,
+        cwd=ROOT, env={**os.environ, **here}, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:]
     lost = re.search(r"(\d+) skipped", done.stdout.splitlines()[-1])

@@ -33,7 +33,7 @@ PROBE = '''"""Notes which test reaches which place."""
 import os
 SEEN = set()
 def hit(number):
-    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+    test = (os.environ.get("MUTATE_TEST") or os.environ.get("PYTEST_CURRENT_TEST", "")).rpartition(" (")[0]
     if test and (number, test) not in SEEN:
         SEEN.add((number, test))
         with open(os.environ["MUTATE_HITS"], "a") as file:

@@ -7,6 +7,7 @@ import functools
 import gzip
 import importlib
 import itertools
+import sqlite3
 import tempfile
 import time
 from collections.abc import Callable
@@ -499,7 +500,7 @@ def choices() -> Cases:
 
 def files() -> Cases:
     """Images, labels and losses as files hold them."""
-    from tproper_lab import datasets, download, label_files
+    from tproper_lab import datasets, download, label_files, store
     from tproper_lab.methods import METHODS
     from tproper_lab.own import register_own
     from tproper_lab.records import RecordError, check_record
@@ -537,10 +538,11 @@ def files() -> Cases:
                 (place / file).write_bytes(planes(i, i) + planes(9 - i, 9 + i))
             return shown(datasets.read_cifar10(Path(name), dict.fromkeys(datasets.CIFAR_DIGESTS)))
 
-    def mnist(train: int = 3) -> list[Any]:
+    def mnist(train: int = 3, more: str = "") -> list[Any]:
         with tempfile.TemporaryDirectory() as name:
             for file in datasets.MNIST_DIGESTS:
                 n, shape = (train if "train" in file else 2), ((28, 28) if "images" in file else ())
+                n += file.startswith(more) if more else 0
                 values = np.random.default_rng(n).integers(0, 10, (n, *shape), dtype=np.uint8)
                 head = bytes([0, 0, 8, 1 + len(shape)]) + np.array([n, *shape], ">i4").tobytes()
                 if "t10k" in file:
@@ -609,7 +611,25 @@ def files() -> Cases:
             place[last] = value
         return refusal(lambda: check_record(row, "here")["selections"]["weak"]["raw"])
 
-    assert RecordError
+    def broken() -> list[Any]:
+        """Errors of a database: out of reach, or damaged."""
+        texts = ("disk I/O error", "Could not decode to UTF-8 column 'id'", "no such table: trials")
+        errors: list[Exception] = [sqlite3.OperationalError(text) for text in texts]
+        errors += [UnicodeDecodeError("utf-8", b"x", 0, 1, "bad")]
+        out: list[Any] = []
+        for error in errors:
+            db = mock.Mock()
+            db.execute.side_effect = error
+            try:
+                store._all_rows(db, Path("s"))
+            except (sqlite3.Error, RecordError) as found:
+                out += [Word(type(found).__name__), str(found)]
+        for name in ("SQLITE_NOTADB", "SQLITE_CORRUPT_VTAB", "SQLITE_BUSY", ""):
+            one = sqlite3.DatabaseError("x")
+            one.sqlite_errorname = name
+            out.append(store.damaged(one))
+        return out
+
     return {
         "cifar": cifar,
         "cifar in a folder": lambda: cifar("cifar10"),
@@ -618,6 +638,10 @@ def files() -> Cases:
             for c in (planes(0, 1) + planes(10, 1), planes(0, 1)[:-1], b"")
         ],
         "mnist": mnist,
+        "mnist, unequal": lambda: [
+            refusal(lambda m=m: mnist(more=m)) for m in ("train-im", "train-la", "t10k-im", "t10k-la")
+        ],
+        "broken stores": broken,
         "idx": lambda: [
             idx(c, d)
             for c, d in (

@@ -21,6 +21,7 @@ from tproper_lab.methods import Method, find_method, from_function, methods_for,
 from tproper_lab.own import rehearse
 from tproper_lab.problems import drawn_problem, given_problem, impossible_share, resolve, transition_text
 from tproper_lab.protocol import LOSSES, SEARCH_SEED, Progress, Protocol, Trial, TrialConfig
+from tproper_lab.ray_engine import stacks_of
 from tproper_lab.runner import Runner, Stop, alike, default_slots
 from tproper_lab.stacking import stacked
 from tproper_lab.store import Store
@@ -318,6 +319,11 @@ def schedules() -> Cases:
         "plateau": lambda: course(patience=3),
         "plateau, two": lambda: course(patience=2, stops_at=2, reduction=0.5, max_epochs=15),
         "cosine": lambda: course(schedule="cosine", max_epochs=15, patience=2),
+        "stacks": lambda: [
+            [t.seed for t in stack]
+            for size in (1, 2, 3, 5)
+            for stack in stacks_of([Trial(replace(base, lr=lr), s) for s in range(3) for lr in (0.1, 1.0)], size)
+        ],
         "usual": lambda: list(vars(Protocol()).values())[:-1],
         "key": lambda: key(base),
         "key, squeezed": lambda: key(replace(base, loss="gls", k=0.3, alpha=1.5)),

@@ -17,6 +17,7 @@ from tproper.data.spelling import nearest
 from tproper.evaluation.bounds import candidate_bounds
 from tproper.evaluation.streamed import StreamedScores
 from tproper.learn.modules import flag
+from tproper.potentials.dual import DualSide
 
 
 def draws(K: int = 4, n: int = 400, seed: int = 0, temperature: float = 0.4):
@@ -364,3 +365,18 @@ def test_one_annotators_shares_may_have_an_axis_of_their_own():
         for s in (shares, shares[:, None])
     )
     np.testing.assert_allclose(flat, deep)
+
+
+def test_rounding_of_single_precision_does_not_leave_the_simplex():
+    q = torch.tensor([[0.5, 0.5 + 1e-7, -1e-7]])
+    assert tp.LogSumExp().conjugate(q).isfinite().all()
+    assert tp.LogSumExp().conjugate(q.double() * torch.tensor([1.0, 1.0, 100.0])).isinf().all()
+
+
+def test_value_and_link_found_together_are_differentiated_together():
+    F, v = tp.Tsallis(1.5), torch.as_tensor(np.random.default_rng(0).normal(size=(4, 3))).requires_grad_()
+    slopes = torch.tensor([1.0, -2.0, 4.0], dtype=torch.float64)
+    value, p = DualSide.apply(v, F)
+    (both,) = torch.autograd.grad(value.sum() + (p * slopes).sum(), v)
+    apart = [torch.autograd.grad(x.sum(), v)[0] for x in (F.value(v), F.link(v) * slopes)]
+    torch.testing.assert_close(both - both.mean(-1, keepdim=True), sum(g - g.mean(-1, keepdim=True) for g in apart))

@@ -6,6 +6,7 @@ import dataclasses
 import re
 import warnings
 from collections.abc import Callable, Mapping, Set
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ def plain(found: Any) -> Any:
         return [Word("set"), *map(plain, sorted(found, key=str))]
     if isinstance(found, (list, tuple)):
         return [plain(x) for x in found]
+    if isinstance(found, Path):
+        return plain(found.name)
     if callable(found) and not isinstance(found, torch.nn.Module):
         return Word("a function")
     if dataclasses.is_dataclass(found) and not isinstance(found, type):

@@ -23,6 +23,7 @@ from tproper.tables import (
     cards,
     cross_fit,
     first_screen,
+    from_data,
     labels,
     overlap,
     richer,
@@ -109,6 +110,50 @@ def encoded() -> Cases:
         return [*column(made, coded([given[0], given[2]])), Word(str(order)), made.stand_in]
 
     category = encoders.Category.fit
+
+    def kept_wrong() -> list[Any]:
+        """What a model's file may hold instead of what was kept."""
+        made = {
+            encoders.Numbers: encoders.Numbers.fit(["a", "b", "c"], values, True),
+            encoders.Category: category("k", coded([*levels, None])),
+            encoders.Text: encoders.Text.fit("t", coded(texts)),
+            encoders.Dates: encoders.Dates.fit("when", coded([*timed, None]), "iso"),
+        }
+        out: list[Any] = []
+        for kind, encoder in made.items():
+            content = json.loads(json.dumps(encoder.to_dict()))
+            wrong = [
+                {name: bad} for name in content for bad in (None, "x", [], [1], -1, [-1.0] * len(encoder.features))
+            ]
+            wrong += [{"fill": [1.0, None, 2.0]}, {"fill": [1.0, "x", 2.0]}, {"levels": {"u": -1}}, {"gaps": True}]
+            wrong += [{"spread": [[0.0] * 11] * 3}, {"spread": [[0.0] * 10] * 3}, {"terms": ["a", "a"]}, {"scale": 0.0}]
+            wrong += [
+                {"columns": ["a", "a", "b"]},
+                {"scale": [1.0, 0.0, 1.0]},
+                {"gaps": [0.0, 0.5, -0.1]},
+                {"order": "no"},
+            ]
+            for change in wrong:
+                given = content | change
+                named = () if kind is encoders.Numbers else ("n",)
+                out.append(said(lambda kind=kind, given=(*named, given): kind.from_dict(*given) is not None))
+        whole = inputs.Inputs.fit(
+            inputs.Columns(values, ["a", "b", "c"], {"k": coded(["u", "v"] * 20)}),
+            {"a": "number", "b": "number", "c": "number", "k": "category"},
+        ).to_dict()
+        whole = json.loads(json.dumps(whole))
+        for change in (
+            {"others": {}},
+            {"others": [1]},
+            {"others": [{"kind": "no", "name": "k"}]},
+            {"columns": ["a", "b", "c"]},
+            {"others": [{"kind": "category", "name": 3}]},
+            {"numbers": None},
+            {"columns": ["k", "c", "b", "a"]},
+        ):
+            out.append(said(lambda change=change: words(inputs.Inputs.from_dict(whole | change).names)))
+        return out
+
     return {
         "numbers": lambda: numbers(True),
         "numbers as they are": lambda: numbers(False),
@@ -134,6 +179,7 @@ def encoded() -> Cases:
             dates(["31.01.2024", "29.02.2024", "25.12.2023"]),
             dates(["12/31/2024", "02/28/2024", "07/04/2023"]),
         ],
+        "files": kept_wrong,
         "one level": lambda: said(lambda: category("k", coded(["u"] * 9))),
         "no number": lambda: said(lambda: encoders.Numbers.fit(["a"], np.full((3, 1), np.nan), True)),
         "no word": lambda: said(lambda: encoders.Text.fit("t", coded(["a b", "c d"]))),
@@ -407,6 +453,8 @@ def labelled() -> Cases:
         ({"": "symmetric:0.2"}, ["10", "9"], None),
         ({"": "complementary"}, ["a", "b"], ["a", "b", "c"]),
         ({"": "partial:0.2"}, ["a|b", "c", "a|c"], None),
+        ({"": "partial:0.2"}, ["a|b", "b|c", "a|c"], None),
+        ({"": "symmetric:0.2"}, ["a", "b|c"], None),
         ({"": "pu:0.4"}, ["yes", "unlabeled"], ["yes", "no"]),
         ({"": "pu:0.4"}, ["yes", "unlabeled"], None),
         ({"": "pair:0.2"}, ["a", "b", "c"], None),
@@ -730,6 +778,9 @@ def trained() -> Cases:
     return {
         "plain": fit,
         "known classes": lambda: fit(true_label="true"),
+        "one known class": lambda: fit(
+            true_label="true", holdout=0.5, change=lambda f: f.assign(true=np.where(np.arange(90) == 11, "ant", None))
+        ),
         "groups": lambda: fit(group="group", folds=3),
         "held out": lambda: fit(holdout=0.3, seed=4),
         "none held out": lambda: fit(holdout=0),
@@ -804,7 +855,26 @@ def asked() -> Cases:
 
     unseen = {"label": "label", "true_label": "true"}
     everything = [c for c in OTHERS if c not in ("label", "true")]
+
+    def drawn(n: int) -> list[Any]:
+        """The pictures of T, one for each annotator."""
+        frame = _table(30)
+        for i in range(4, n):
+            frame[f"a{i}"] = frame[f"a{i % 4}"]
+        made = tp.estimate_table(frame, "annotators", label=[f"a{i}" for i in range(n)])
+        kept: list[Any] = []
+        with mock.patch.object(from_data, "save_picture", lambda figure, path, since: kept.append(figure)):
+            answer = from_data.draw(made, Path("x.png"), "now")
+        return [
+            answer,
+            [
+                [*f.get_size_inches(), [axes.get_title() for axes in f.axes], *f.axes[-1].get_position().bounds]
+                for f in kept
+            ],
+        ]
+
     return {
+        "pictures": lambda: [drawn(n) for n in (3, 4)],
         "clean": lambda: estimate("clean", **unseen),
         "clean, symmetric": lambda: estimate("clean", structure="symmetric", **unseen),
         "clean, free": lambda: estimate("clean", structure="free", classes="cat,bee,ant", **unseen),
@@ -939,7 +1009,8 @@ def streamed() -> Cases:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "t.parquet"
             frame.to_parquet(path)
-            model = tp.TableModel.fit(path, "symmetric:0.2", label="label", stream=True, **options)
+            place = Path(folder) / "deep" / "down" / "checkpoint"
+            model = tp.TableModel.fit(path, "symmetric:0.2", label="label", stream=True, checkpoint=place, **options)
             facts = {k: v for k, v in model.to_dict().items() if k not in ("version", "date", "certificate", "data")}
             return [facts, model.predict_proba(frame[:5]), model.schema.features]
 
@@ -967,7 +1038,7 @@ def streamed() -> Cases:
 
     return {
         "plain": lambda: stream(epochs=2),
-        "not standardised": lambda: stream(standardize=False),
+        "not standardised": lambda: stream(standardize=False, epochs=1),
         "annotators of a file": by_file,
         "long": lambda: by_file(long=True),
         "names that lack": lambda: by_file(lambda content: content["columns"].pop()),
@@ -988,6 +1059,14 @@ def told() -> Cases:
         return [first_screen.dangers(base | changes)]
 
     accuracy = {"value": 0.81, "low": 0.7, "high": 0.9, "informative": True, "true": False, "bounds": False}
+    between = accuracy | {"bounds": True, "within": 0.05}
+    measured = [
+        None,
+        accuracy,
+        accuracy | {"true": True},
+        accuracy | {"informative": False},
+        accuracy | {"low": 0.6},
+    ] + [between | {"needs": needs} for needs in ("rates", "less noise", "zeros", "candidates", "")]
     return {
         "dangers": lambda: [
             screen(
@@ -1002,6 +1081,44 @@ def told() -> Cases:
             for trust in ("contradicted", "unopposed", "model off", None)
             for more in (False, True)
             for mixed, n in ((None, 100), ("a and b", 5000))
+        ],
+        "verdicts": lambda: (
+            [
+                [
+                    first_screen._verdict(
+                        base | {"accuracy": found, "trust_in_T": trust, "expected": {"a": 0.69, "b": 0.31}}
+                    )
+                ]
+                for found in measured
+                for trust in ("contradicted", "unopposed", "model off")
+            ]
+            + [
+                first_screen._verdict(base | {"accuracy": accuracy | {"low": low}, "expected": {"a": 0.7}})
+                for low in (0.7, 0.71)
+            ]
+        ),
+        "how good": lambda: [
+            [first_screen._how_good(base | {"accuracy": found, "no_scores": "none", "expected": {"a": 0.4}, **more})]
+            for found in measured
+            for more in ({}, {"answers": {"u": 3}, "estimate": "T"})
+        ],
+        "from what": lambda: [
+            [first_screen._from_what({"features": names, "words": counts, "columns": "numbers: 2"})]
+            for names in (["a"], ["a", "b"], [f"c{i}" for i in range(20)])
+            for counts in ({}, {"a": 1200}, {"a": 3, "b": 4})
+        ],
+        "no label": lambda: [
+            [first_screen._no_label({"unlabelled": n, "dropped": d, "answers": a})]
+            for n in (0, 3)
+            for d in (0, 1200)
+            for a in ({}, {"u": 1})
+        ],
+        "classes": lambda: [[first_screen._classes([f"c{i}" for i in range(n)])] for n in (2, 3, 8, 9, 12, 13, 40)],
+        "listed": lambda: [[first_screen._listed(list("abc"[:n]))] for n in (1, 2, 3)],
+        "pictures": lambda: [
+            [cards._pictures({"picture": picture, "trust_in_T": trust})]
+            for picture in (None, "x.png")
+            for trust in ("contradicted", "unopposed")
         ],
         "dangers, unknown": lambda: [screen(), screen(accuracy=accuracy | {"informative": False}, estimate="T")],
         "of hundred": lambda: [

@@ -21,10 +21,11 @@ from tests.figures.kinds import kinds
 from tests.figures.more import more
 from tests.figures.proven import proven
 from tests.figures.scores import scores
+from tests.figures.streamed import streamed
 from tests.figures.tabled import tabled
 
 KEPT = {make.__name__: Kept(Path(__file__).parent / f"{make.__name__}.json", make()) for make in (
-    calls, cases, estimates, kinds, more, proven, scores, tabled,
+    calls, cases, estimates, kinds, more, proven, scores, streamed, tabled,
 )}  # fmt: skip
 CASES = {name: file for file, kept in KEPT.items() for name in kept.cases}
 

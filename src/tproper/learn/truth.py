@@ -72,6 +72,8 @@ def read_both(
     """
     if true is None:
         labels, missing = space.read(y)
+        if missing.all():
+            raise InputError(f"y: expected a label in some row, got none in {len(missing)}")
         return labels, None, None if not missing.any() else np.flatnonzero(~missing)
     n = count(y)
     known = space.known_classes(true, n)
