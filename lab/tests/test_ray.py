@@ -111,26 +111,25 @@ def cluster():
                 signal.signal(number, handler)
 
 
-def loop(config):
-    """What every worker of Ray Train runs; the process group is Ray's."""
-    sys.path.insert(0, config["folder"])
-    import ddp_worker
-
-    from tproper.learn.distributed import process_group, rank, world_size
-
-    torch.set_num_threads(1)
-    with process_group():
-        assert world_size() == 2
-        losses = ddp_worker.losses()
-        weights = {f"{name}.{k}": v for name in LOSSES for k, v in ddp_worker.trained(losses[name]).items()}
-        if rank() == 0:
-            save_file(weights, config["out"])
-
-
 @pytest.mark.slow
 def test_two_ray_workers_reach_the_weights_of_one_process(tmp_path, cluster):
     from ray.train import RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
+
+    def loop(config):
+        """What every worker runs, in Ray's process group; since it is a local function, none imports this file."""
+        sys.path.insert(0, config["folder"])
+        import ddp_worker
+
+        from tproper.learn.distributed import process_group, rank, world_size
+
+        torch.set_num_threads(1)
+        with process_group():
+            assert world_size() == 2
+            losses = ddp_worker.losses()
+            weights = {f"{name}.{k}": v for name in LOSSES for k, v in ddp_worker.trained(losses[name]).items()}
+            if rank() == 0:
+                save_file(weights, config["out"])
 
     out = tmp_path / "weights.safetensors"
     TorchTrainer(

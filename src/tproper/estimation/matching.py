@@ -30,6 +30,7 @@ SIMULATED = 10_000  # rows of labels drawn for the covariances, at least twice a
 FEWEST_EVENTS = 10.0  # that a sum must rest on: (sum u^2)^2 / sum u^4, the expected number where u is a rare event
 SPREAD_ROWS = 2000  # rows of a draw whose fourth moments are taken, about
 TINY = 1e-6  # log p is taken of at least this much
+DENSE = 1 << 16  # entries of a matrix above which it is sparse: small ones cost more to build than to multiply
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,27 @@ def recalibrate(likelihood: FloatArray, p: FloatArray) -> FloatArray:
 
 
 def placed(values: FloatArray, place: Index, places: int) -> Any:
-    """Values (n, K), each row in the K columns of its own place, as a sparse matrix (n, places K)."""
-    from scipy.sparse import coo_array
-
+    """Values (n, K), each row in the K columns of its own place: a matrix (n, places K)."""
     n, K = values.shape
     column = place[:, None] * K + np.arange(K)
-    return coo_array((values.ravel(), (np.repeat(np.arange(n), K), column.ravel())), shape=(n, places * K)).tocsr()
+    return _matrix(values.ravel(), np.repeat(np.arange(n), K), column.ravel(), (n, places * K))
+
+
+def _matrix(data: FloatArray, row: Index, column: Index, shape: tuple[int, int]) -> Any:
+    """The matrix with these entries, one a place: sparse where it is large."""
+    from scipy.sparse import coo_array
+
+    if shape[0] * shape[1] > DENSE:
+        return coo_array((data, (row, column)), shape=shape).tocsr()
+    out = np.zeros(shape)
+    out[row, column] = data
+    return out
+
+
+def _product(x: Any, y: Any) -> FloatArray:
+    """``x.T @ y`` of two such matrices, written out."""
+    out = x.T @ y
+    return out if isinstance(out, np.ndarray) else out.toarray()
 
 
 class TransitionSpread:
@@ -97,7 +113,7 @@ class TransitionSpread:
         """Labels drawn from T, with their features x."""
         mass = (likelihood * self.p).sum(axis=1)
         if isinstance(self.view, OneLabel):
-            self.slope += (x.T @ placed(self.p / mass[:, None], labels, len(self.view.T))).toarray()
+            self.slope += _product(x, placed(self.p / mass[:, None], labels, len(self.view.T)))
             return
         for s, drawn in enumerate(self.view.likelihoods(labels)):
             self.sums[s] += x.T @ ((drawn * self.p).sum(axis=1) / mass - 1)
@@ -134,8 +150,8 @@ class ScoreTests:
             labels = self._simulate(view, rng)
             likelihood = view.likelihood(labels)
             x = self._features(likelihood)
-            self.V += (x.T @ x).toarray() / repeats
-            self.W += (x.T @ self._shifts(likelihood)).toarray() / repeats
+            self.V += _product(x, x) / repeats
+            self.W += _product(x, self._shifts(likelihood)) / repeats
             if spread is not None:
                 spread.add(x, labels, likelihood)
         self.each = max(1, n // SPREAD_ROWS)
@@ -173,8 +189,6 @@ class ScoreTests:
 
     def _features(self, likelihood: FloatArray) -> Any:
         """One row per example: u in its group's columns | u (biases) | temperature | trend."""
-        from scipy.sparse import coo_array
-
         n, K = self.p.shape
         u = self._scores(likelihood)[0]
         own = self.column[self.group]  # (n, K)
@@ -186,7 +200,7 @@ class ScoreTests:
         row = np.concatenate([i, every, np.arange(n), np.arange(n)])
         start = self.width
         column = np.concatenate([own[i, z], start + each, np.full(n, start + K), np.full(n, start + K + 1)])
-        return coo_array((data, (row, column)), shape=(n, start + K + 2)).tocsr()
+        return _matrix(data, row, column, (n, start + K + 2))
 
     def _shifts(self, likelihood: FloatArray) -> Any:
         """``l / (T p)_y - 1`` in the columns of the example's group: what an error of its class probabilities does."""
