@@ -63,6 +63,9 @@ def by_method() -> Cases:
             p = loss.probabilities(v, start)
         return [risk, slope, learned, p[0, :2], Word(setting_of(T))]
 
+    left = torch.tensor(
+        [[[0, 1, 2, 3], [0, 0, 1, -1], [-1] * 4, [3, 2, 1, 0]], [[1, 1, 1, 2], [3, 2, 0, 1], [0] * 4, [2, -1, 3, 0]]]
+    )
     out: Cases = {}
     for kind, make in KINDS.items():
         for name in [m.name for m in methods_for(make())]:
@@ -71,6 +74,12 @@ def by_method() -> Cases:
         out[f"noisy, {name}"] = lambda name=name: each(find_method(name), NOISY)
     return out | {
         "methods of a kind": lambda: [[Word(m.name) for m in methods_for(make())] for make in KINDS.values()],
+        "nothing is left": lambda: [
+            find_method(name).build(KINDS["complementary answers"]())(
+                torch.linspace(-1, 2, 32).reshape(2, 4, 4), left, None
+            )
+            for name in ("mcl_log", "mcl_mae", "mcl_exp")
+        ],
         "a function": lambda: each(from_function(lambda v, y: (v.logsumexp(-1) - v[..., 0]) * (1 + y)), NOISY),
         "a function of batches": lambda: each(from_function(lambda v, y: v.square().sum((1, 2))), NOISY),
     }

@@ -1,12 +1,14 @@
 """What the lab's commands do, in a few lines of public Python: the same records and the same tables."""
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
 from test_commands import records, run_here
 
 import tproper_lab as lab
+from tproper_lab import report
 
 CPU = torch.device("cpu")
 ALIKE = ("seconds", "finished_at")  # of a machine, not of a trial
@@ -26,8 +28,15 @@ def tables(folder: Path) -> list[str]:
     return kept[: next((i for i, line in enumerate(kept) if "epochs and settings" in line), len(kept))]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_pictures():
+    """Tables alone: what is drawn is kept elsewhere."""
+    with mock.patch.object(report, "can_draw", return_value=False):
+        yield
+
+
 @pytest.fixture(scope="module")
-def reproduced(tmp_path_factory):
+def reproduced(tmp_path_factory, no_pictures):
     out = tmp_path_factory.mktemp("reproduced")
     asked = ["--dataset", "digits", "--models", "linear", "--methods", "bc,gls", "--trials", "2", "--max-epochs", "3"]
     done = run_here("reproduce", "table2", *asked, "--device", "cpu", "--out", out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 import json
 import tempfile
@@ -18,6 +19,7 @@ from tests.figures.keeping import Word, shapes, without_folder
 
 import tproper as tp
 from tproper import inputs, plots, transitions
+from tproper._core import json_text
 from tproper.inputs import drift, encoders, frames, kinds
 from tproper.tables import (
     cards,
@@ -784,7 +786,7 @@ def trained() -> Cases:
         "groups": lambda: fit(group="group", folds=3),
         "held out": lambda: fit(holdout=0.3, seed=4),
         "none held out": lambda: fit(holdout=0),
-        "not standardised": lambda: fit(standardize=False, l2=0.3, epochs=30, calibrate="temperature"),
+        "not standardised": lambda: fit(standardize=False, l2=0.3, epochs=30, calibrate="temperature", holdout=0),
         "gls": lambda: fit(loss="gls", squeeze="0.5,1.5", calibrate="none", folds=2),
         "gaps": lambda: fit(change=gaps),
         "gaps kept": lambda: fit(change=gaps, missing="uninformative"),
@@ -874,7 +876,7 @@ def asked() -> Cases:
         ]
 
     return {
-        "pictures": lambda: [drawn(n) for n in (3, 4)],
+        "pictures": lambda: drawn(4),
         "clean": lambda: estimate("clean", **unseen),
         "clean, symmetric": lambda: estimate("clean", structure="symmetric", **unseen),
         "clean, free": lambda: estimate("clean", structure="free", classes="cat,bee,ant", **unseen),
@@ -1001,6 +1003,12 @@ def refused_tables() -> Cases:
     }
 
 
+@functools.cache
+def _crowd() -> str:
+    """A file of T of annotators."""
+    return json_text(tp.estimate_table(_table(60), "annotators", label="a0,a1,a2").to_dict())
+
+
 def streamed() -> Cases:
     """Training from Parquet, block by block, and T of annotators from a file."""
 
@@ -1018,8 +1026,7 @@ def streamed() -> Cases:
         frame = _table(60)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "T.json"
-            tp.estimate_table(frame, "annotators", label="a0,a1,a2").save(path)
-            content = json.loads(path.read_text())
+            content = json.loads(_crowd())
             change(content)
             path.write_text(json.dumps(content))
 
@@ -1158,7 +1165,7 @@ def pictured() -> Cases:
         kept: list[Any] = []
         with mock.patch("tproper.plots.panels.save_picture", lambda figure, path, since: kept.append(figure)):
             plots.draw_transition_losses(tp.complementary(3), "min_variance", Path("x"), None)  # type: ignore[arg-type]
-            plots.draw_transition_losses(transitions.make_transition("coarse:0|1+2", 3), "pinv", Path("x"), None)  # type: ignore[arg-type]
+            plots.draw_transition_losses(tp.multi_complementary(3, 1), "pinv", Path("x"), None)  # type: ignore[arg-type]
         found = []
         for figure in kept:
             at = vars(figure.subplotpars)
