@@ -828,6 +828,8 @@ def _booleans(values: NDArray[Any], gaps: BoolArray) -> bool:
 
 
 def _has_minus_one(values: NDArray[Any], gaps: BoolArray) -> bool:
+    if values.dtype.kind in "iuf":
+        return bool((values[~gaps] == -1).any())
     return any(is_index(v) and v == -1 for v in values[~gaps].tolist())
 
 
