@@ -171,6 +171,46 @@ def test_no_room_but_its_own_reads_the_kind_of_a_label():
     assert faults_by_file(faults, [p for p in FILES if room_of(p) != "transitions"]) == {}
 
 
+def test_a_score_is_made_in_one_place():
+    """Labels, weights and groups are read by `read_sample`, and rows become a mean in `mean_of`: so that whatever is
+    known of rows reaches every score. A `Sample` and an `Estimate` are finished when they are made."""
+    metrics = importlib.import_module("tproper.metrics")
+    homes = {"Sample": Path("metrics", "sample.py"), "Estimate": Path("metrics", "statistics.py")}
+    for name in homes:
+        assert getattr(metrics, name).__dataclass_params__.frozen
+
+    def faults(path):
+        tree = parsed(path)
+        own = (
+            {node.name for node in tree.body if isinstance(node, ast.ClassDef)} if path not in homes.values() else set()
+        )
+        for node in ast.walk(tree):
+            name = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
+            if name in homes and name not in own and path != homes[name]:
+                yield f"{name}(...) at line {node.lineno}"
+
+    assert faults_by_file(faults) == {}
+
+
+def test_an_estimator_is_changed_by_itself_alone():
+    """What other files of `learn` fit or load, they hand back; the estimator makes it its attributes."""
+
+    def targets(node):
+        if isinstance(node, ast.Assign):
+            return node.targets
+        return [node.target] if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else []
+
+    def faults(path):
+        nodes = list(ast.walk(parsed(path)))
+        parts = [n for node in nodes for target in targets(node) for n in ast.walk(target)]
+        own = [n for n in parts if isinstance(n, ast.Attribute) and "_" in (n.attr[0], n.attr[-1])]
+        calls = [n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "setattr"]
+        owners = [(n, n.value) for n in own] + [(n, n.args[0]) for n in calls]
+        return [ast.unparse(n) for n, owner in owners if getattr(owner, "id", "") != "self"]
+
+    assert faults_by_file(faults, [p for p in FILES if room_of(p) == "learn"]) == {}
+
+
 def test_imports_stand_at_the_top():
     def faults(path):
         return [module for _, module, _, inside in imports(path) if inside and module.split(".")[0] not in LATE]

@@ -16,7 +16,7 @@ from tproper._core.finite import NonFiniteError, finite_rows
 from tproper.data.spelling import nearest
 from tproper.evaluation.bounds import candidate_bounds
 from tproper.evaluation.streamed import StreamedScores
-from tproper.learn.modules import flag
+from tproper.learn.fitting import flag
 from tproper.potentials.dual import DualSide
 
 

@@ -78,6 +78,7 @@ def long_tables() -> Cases:
             len(a),
             [[x[:20], x.sum(), x @ np.arange(len(x))] for x in (a.item, a.annotator, a.answer)],
             a.repeated(),
+            a.named,
             [Word(str(x)) for x in a.items.tolist()[:9]],
             [Word(str(x)) for x in a.annotators.tolist()],
             [Word(str(x)) for x in a.classes.tolist()],
@@ -121,6 +122,7 @@ def long_tables() -> Cases:
         "a short prior": (frame, {"prior_counts": [1.0, 2.0]}),
         "one meaning each": (frame, {"missing": ["random", "answer", "auto"]}),
         "meanings by name": (frame, {"missing": {"bob": "answer"}}),
+        "no meaning": (frame, {"missing": 3}),
         "meaning of nobody": (frame, {"missing": {"dan": "answer"}}),
     }
     return {name: lambda a=a, s=s: told(a, **s) for name, (a, s) in runs.items()} | {
@@ -211,11 +213,20 @@ def annotators() -> Cases:
             f.ranking() if callable(f.ranking) else f.ranking,
         ]
 
-    r = np.random.default_rng(302)
-    bait = r.integers(0, 2, 300)
-    lures = np.where(r.random((300, 8)) < 0.75, bait[:, None], 1 - bait[:, None])
-    lures = np.where((r.random(300) < 0.3)[:, None] & (r.random((300, 8)) < 0.9), 1 - bait[:, None], lures)
-    lures[r.random(lures.shape) > 0.7] = -1
+    r = np.random.default_rng(3)
+    bait = r.integers(0, 2, 200)
+    lures = np.where(r.random((200, 10)) < 0.8, bait[:, None], 1 - bait[:, None])
+    lures = np.where((r.random(200) < 0.3)[:, None] & (r.random((200, 10)) < 0.95), 1 - bait[:, None], lures)
+    lures[r.random(lures.shape) > 0.6] = -1
+
+    def coded(m: int, seed: int, **some: Any) -> Callable[[], Any]:
+        def call() -> list[Any]:
+            true = np.random.default_rng(seed).integers(0, 3, 80)
+            half = [(true if a < m // 2 else (true + 1) % 3, 10 * seed + a) for a in range(m)]
+            said = np.stack([tp.symmetric_noise(3, 0.1).sample(c, seed=i) for c, i in half], axis=1)
+            return of_crowd(tp.estimate_annotators(said, random_state=0, **some))
+
+        return call
 
     def cut_X(module: str, **limits: Any) -> list[Any]:
         with limited(f"estimation.{module}", **limits):
@@ -249,10 +260,12 @@ def annotators() -> Cases:
         "copies, confirmed never": cut(copied, "duplicates", HALF=1.5),
         "the most asked": cut(wide, "information", WORK=1.0),
         "no long overlaps": cut(copied, "dependence", FEWEST_SHARED=1000),
+        **{f"another code, {m} of {seed}": coded(m, seed) for m, seed in ((6, 0), (6, 1), (4, 0), (4, 1))},
+        "another code, X": lambda: coded(4, 0, X=X[:80])(),
         "lures": lambda: of_crowd(tp.estimate_annotators(lures, random_state=0)),
-        "lures, gold": lambda: of_crowd(tp.estimate_annotators(lures, np.where(np.arange(300) % 6 == 0, bait, -1))),
+        "lures, gold": lambda: of_crowd(tp.estimate_annotators(lures, np.where(np.arange(200) % 6 == 0, bait, -1))),
         "lures, a cap": cut(lures, "dependence", MOST_RHO=0.05),
-        "lures, X": lambda: of_crowd(tp.estimate_annotators(lures, X=world(2, 300, 22)[0], random_state=0)),
+        "lures, X": lambda: of_crowd(tp.estimate_annotators(lures, X=world(2, 200, 22)[0], random_state=0)),
         "nothing to choose": lambda: whole(tp.estimate_annotators(agreed, random_state=0).versus_vote),
         "one of copies": lambda: of_crowd(tp.estimate_annotators(copied[:, 4:], random_state=0)),
         "lures, many": lambda: [

@@ -163,7 +163,10 @@ def with_known_rows() -> Cases:
         "numbers for names, floats": lambda: tp.weak_accuracy(
             ["abc"[v] for v in y], guess.astype(float), None, true=["abc"[v] for v in z]
         ),
-        "a class that is last": lambda: tp.weak_brier(np.minimum(y, 1), q, None, true=np.minimum(z, 1)),
+        "a class that is last": lambda: tp.weak_brier(
+            np.minimum(y, 1), np.column_stack([q, np.zeros(N)]), None, true=np.minimum(gold, 1)
+        ),
+        "as surely as known": lambda: tp.weak_brier(z, np.eye(3)[z], tp.identity(3), true=gold),
         "labels that are the classes": lambda: tp.weak_accuracy(z, guess, tp.identity(3), true=gold),
         "few groups of values": lambda: in_few(),
         "beyond": lambda: tp.weak_accuracy(y, guess, SKEWED, true=np.where(gold < 0, -1, gold + 1)),
@@ -207,6 +210,11 @@ def by_labels_alone() -> Cases:
         "two groups": lambda: tp.weak_brier(y, q, SKEWED, groups=np.arange(N) % 2),
         "balanced, weights": lambda: tp.weak_balanced_accuracy(y, guess, SKEWED, sample_weight=weights(N)),
         "balanced, groups": lambda: tp.weak_balanced_accuracy(y, guess, SKEWED, groups=uneven(N, 20)),
+        "balanced, another prior": lambda: [
+            tp.weak_balanced_accuracy(labels, guess, t, prior=p)
+            for labels, t in ((y, SKEWED), (masks, tp.partial_labels(3, 0.3)))
+            for p in ([0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.2, 0.3, 0.5])
+        ],
         "balanced, few": lambda: tp.weak_balanced_accuracy(y[:14], guess[:14], SKEWED),
         "missing": lambda: tp.weak_log_loss(names, q, T, groups=uneven(N, 20)),
         "missing, weights": lambda: tp.weak_accuracy(names, ["abc"[v] for v in guess], T, sample_weight=weights(N)),
@@ -264,7 +272,7 @@ def by_labels_alone() -> Cases:
             r.accuracy,
             r.count,
             r.error,
-            reliability(z, np.full((N, 3), np.nan)).error,
+            len(reliability(z, np.full((N, 3), np.nan)).count),
             reliability(z, np.eye(3)[guess]).error,
         ],
     }
@@ -649,6 +657,7 @@ def evaluations() -> Cases:
         "zeros, groups": (q, np.where(np.arange(200) % 4 == 0, 3, z), zeros, {"groups": uneven(200, 60)}),
         "zeros elsewhere": (q, np.where(np.arange(200) % 3 == 0, (z + 2) % 3, z), cycle, {}),
         "many classes": (world(14, 200, 3)[2], [f"k{v:02d}" for v in world(14, 200, 3)[1]], wide_T, {}),
+        "one class known": (q, y, SKEWED, {"true": np.where(gold == 0, 0, -1)}),
         "few, known": (q[:12], y[:12], SKEWED, {"true": gold[:12]}),
     }
 
@@ -665,6 +674,10 @@ def evaluations() -> Cases:
     for name, (p, labels, t, some) in runs.items():
         out[name] = lambda p=p, y=labels, t=t, s=some: told(tp.evaluate(p, y, t, **s))
 
+    never = q.copy()
+    never[130, z[130]] = 0.0
+    never /= never.sum(1, keepdims=True)
+
     def in_blocks(T: tp.Transition) -> Callable[[], Any]:
         def call() -> list[Any]:
             with limited("evaluation.streamed", BLOCK_ROWS=30, BLOCK_CELLS=3):
@@ -674,7 +687,7 @@ def evaluations() -> Cases:
                 some.add(y[:0], q[:0])
                 found, other = some.scores(), StreamedScores(tp.identity(3))
                 for i in range(0, 200, 90):
-                    other.add(z[i : i + 90], zero[i : i + 90])
+                    other.add(z[i : i + 90], never[i : i + 90])
                 return [[whole(s) for s in found.values()], [str(s) for s in other.scores().values()]]
 
         return call

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 from refusals import refused
+from scipy.special import ndtri
 
 import tproper as tp
-from tproper.metrics import UNINFORMATIVE, clean_scores, forward_risk, reliability
+from tproper.metrics import UNINFORMATIVE, clean_scores, forward_risk, reliability, statistics
 from tproper.metrics.statistics import Reweigher, estimate
 from tproper.metrics.values import halfway, one_hot
 
@@ -354,3 +355,14 @@ def test_models_that_differ_in_few_rows_are_compared_with_few_degrees_of_freedom
         low, high = tp.paired_test(y, p[rows], q[rows], T, "brier").interval
         held += low <= truth <= high
     assert held / 200 > 0.92
+
+
+def test_the_lower_tail_leaves_out_what_is_least_likely():
+    """With a in the lower tail, t = z(.95 + a) and s = z(1 - a), ``away^2 - 2 s away + t^2 = 0``."""
+    statistics._tails.cache_clear()
+    for a in (1e-9, 1e-5, 0.001, 0.01, 0.02, 0.0249):
+        t, s = ndtri(0.95 + a), ndtri(1 - a)
+        away = s - np.sqrt(s**2 - t**2)
+        assert statistics.lower_tail(away) == pytest.approx(a, rel=0.02)
+    assert statistics.lower_tail(0.0) == 0.0
+    assert statistics.lower_tail(1.97) == statistics.lower_tail(50.0) == pytest.approx(0.025)

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import FrameType
 from typing import Any
@@ -102,8 +103,9 @@ class _Commands(TyperGroup):
         return other and _Command(cmd_name, help=f"A command of {other.dist.name if other.dist else other.value}.")
 
 
+@cache
 def _others() -> dict[str, EntryPoint]:
-    """Commands of other packages, by the entry points that name their functions."""
+    """Commands of other packages, by the entry points that name their functions: every package is read for them."""
     return {point.name: point for point in entry_points(group="tproper.commands")}
 
 

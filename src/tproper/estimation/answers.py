@@ -70,9 +70,11 @@ class Answers:
         if not len(item):
             raise InputError("answers: expected at least one answer, got none")
         out = cls.__new__(cls)
-        columns = list(table.columns) if hasattr(table, "columns") else range(wide.shape[1])
-        rows = table.index.tolist() if hasattr(table, "iloc") else range(wide.shape[0])
-        out.items, out.annotators = (names_array(list(names)) for names in (rows, columns))
+        out.items, out.annotators = (np.arange(size) for size in wide.shape)
+        if hasattr(table, "iloc"):
+            out.items = names_array(table.index.tolist())
+        if hasattr(table, "columns"):
+            out.annotators = names_array(list(table.columns))
         out.item, out.annotator = item, annotator
         out.named, out.classes, out.answer = _answers(wide[item, annotator], "answers")
         out.wide = True

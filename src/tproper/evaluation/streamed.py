@@ -21,7 +21,6 @@ from ..metrics import (
     Z95,
     BinnedErrors,
     Calibration,
-    Sample,
     Score,
     TopLabel,
     TransitionDraws,
@@ -29,6 +28,7 @@ from ..metrics import (
     bin_sums,
     draws_of,
     make_curve,
+    read_sample,
     score_of,
     transition_covariance,
     weak_accuracy,
@@ -75,10 +75,6 @@ class _Pooled:
         mean = float((n * means).sum() / total)
         squares = ((n - 1) * variances).sum() + (n * (means - mean) ** 2).sum()
         return cls(mean, float(math.sqrt(squares / (total - 1) / total)), float((n * from_T).sum() / total), draws)
-
-    @property
-    def boundless(self) -> bool:
-        return self.draws is not None and self.draws.singular
 
     def interval(self, known: bool = False) -> tuple[float, float]:
         half = Z95 * (self.stderr if known else math.hypot(self.stderr, self.stderr_transition))
@@ -146,9 +142,9 @@ class StreamedScores:
             if infinite:
                 out[name] = infinite[0]
                 continue
-            pooled: Any = _Pooled.of(parts[name], draws)
+            pooled = _Pooled.of(parts[name], draws)
             out[name] = score_of(NAMES[name], pooled, self.rows, worst, best, guess).noted(T.caution)
-        over: Any = _Pooled.of(parts["overconfidence"], draws)
+        over = _Pooled.of(parts["overconfidence"], draws)
         curve = self._bins.calibration(score_of("overconfidence", over, self.rows, -1.0, 1.0, 1.0), draws)
         return out | {"calibration": curve.noted(T.caution)}
 
@@ -183,7 +179,7 @@ class _Bins:
 
     def add(self, labels: Coded, q: FloatArray, transition: Transition, reconstruction: Reconstruction) -> Score:
         """A block; gives its overconfidence."""
-        sample = Sample(Encoded(torch.as_tensor(labels)), transition, reconstruction, None, None)
+        sample = read_sample(Encoded(torch.as_tensor(labels)), transition, reconstruction=reconstruction)
         top = TopLabel(sample.weigher, sample.probabilities(q), sample.labels, None)
         if self.edges is None:
             self.edges = bin_edges(top.confidence, top.worthwhile_bins(), "quantile")

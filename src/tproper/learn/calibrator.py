@@ -21,7 +21,7 @@ from ..errors import InputError
 from ..metrics import Z95, Score, posteriors_of_labels, read_labels, weak_calibration, weights_of
 from ..solvers import centred, cross_fit, forward_risk, matching_scale, row_risks
 from ..transitions import Encoded, Reconstruction, Transition, TransitionLike, columns_in_order, make_transition
-from .defaults import row_count
+from .defaults import row_count, uneven
 from .gain import gain_of, no_gain
 from .scaling import (
     METHODS,
@@ -494,10 +494,9 @@ def _reliability(
 ) -> dict[str, Any]:
     """Calibration of the cross-validated probabilities before and after, from weak labels."""
     out: dict[str, Any] = {}
-    weight = None if (w == w[0]).all() else w
     for when, g in (("before", before), ("after", after)):
         p = torch.softmax(torch.as_tensor(g), -1).numpy()
-        of_rows = weak_calibration(Encoded(y), p, T, reconstruction=R, sample_weight=weight, groups=groups)
+        of_rows = weak_calibration(Encoded(y), p, T, reconstruction=R, sample_weight=uneven(w), groups=groups)
         out[when] = of_rows.to_dict()
     return out
 

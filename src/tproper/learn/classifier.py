@@ -5,8 +5,8 @@ WeakLabelClassifier("complementary").fit(X, y).predict_proba(X_new)
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -15,9 +15,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
-from torch import nn
+from torch import Tensor, nn
 
-from .._core import Before, FloatArray, Labels, NotReconstructibleError, finite_rows, group_codes, warn
+from .._core import Before, FloatArray, Labels, NotReconstructibleError, checks, finite_rows, group_codes, thin, warn
 from ..certificates import Certificate
 from ..errors import InputError
 from ..inputs import Inputs
@@ -40,11 +40,15 @@ from ..transitions import (
 )
 from . import fitting
 from . import search as _search
-from .calibrator import Calibrator
+from .calibrator import Calibrator, method_of
 from .estimating import asks_for_estimate, with_estimate
-from .modules import flag, untracked
-from .settings import Names, Weights, check_settings
+from .fitting import flag
 from .truth import read_both, weak_part, weights_of_labelled, with_known_classes
+
+Names: TypeAlias = Sequence[Any] | NDArray[Any] | None
+Weights: TypeAlias = ArrayLike | None
+MODELS = ("linear", "mlp", "boosting")
+REMEMBERED = 1024  # entries of `history_` after any number of calls of partial_fit
 
 
 def _trained_in_parts(clf: Any) -> bool:
@@ -295,17 +299,18 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             data, known = data.part(some), None if known is None else known[some]
             weights = weights_of(sample_weight, len(labels))
             sample_weight = None if weights is None else weights[some]
-        data, used = fitting.weighted(self, data, sample_weight)
+        data, used = fitting.weighted(data, sample_weight)
         self._certificate = self.optimizer_ = None
         rng = check_random_state(self.random_state)
         start = None if before is None else fitting.check_warm(self, *before)
         data = with_known_classes(data, None if known is None else known[used], self.loss, self._make_loss)
         if isinstance(self.model, str) and self.model == "boosting":
-            fitting.fit_boosting(self, data)
+            fitted = fitting.fit_boosting(self, data)
         elif self._uses_lbfgs():
-            fitting.fit_lbfgs(self, data, start)
+            fitted = fitting.fit_lbfgs(self, data, start)
         else:
-            fitting.fit_minibatches(self, data, rng, start)
+            fitted = fitting.fit_minibatches(self, data, rng, start)
+        self._take(**{k: v for k, v in vars(fitted).items() if v is not None or k == "calibrator"})
         self.class_prior_ = fitting.training_shares(self, data)
         return self
 
@@ -344,13 +349,16 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
             data = data.part(np.flatnonzero(~missing))
             weights = weights_of(sample_weight, len(labels))
             sample_weight = None if weights is None else weights[~missing]
-        data, _ = fitting.weighted(self, data, sample_weight)
+        data, _ = fitting.weighted(data, sample_weight)
         if getattr(self, "optimizer_", None) is None:  # the first call, or the first since `fit`
             self.random_stream_ = check_random_state(self.random_state)
         before.add(self.random_stream_)
-        self.class_prior_ = None
-        self.calibrator_ = None  # what was fitted to an older state of the model
-        fitting.one_pass(self, data, self.random_stream_, first, before)
+        module, optimizer = None if first else self.module_, getattr(self, "optimizer_", None)
+        end, value = fitting.one_pass(self, data, self.random_stream_, module, optimizer, before)
+        # what was fitted to an older state of the model goes
+        self._take(**vars(end), class_prior=None, calibrator=None, n_iter=self.n_iter_ + 1)
+        self.history_.append({"loss": value, "call": self.n_iter_})
+        thin(self.history_, lambda entry: int(entry["call"]), REMEMBERED)
         return self
 
     def _fit_tuned(self, X: Any, y: Any, sample_weight: Any, true: Any, groups: Any) -> WeakLabelClassifier:
@@ -361,12 +369,16 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         self.cv_results_, self.best_params_, self.best_index_ = result.results, result.best_params, result.best_index
         return self
 
+    def _take(self, **fitted: Any) -> WeakLabelClassifier:
+        """What was fitted, or loaded, becomes attributes: each under its name and an underscore."""
+        for name, value in fitted.items():
+            setattr(self, f"{name}_", value)
+        return self
+
     def _adopt(self, other: WeakLabelClassifier) -> WeakLabelClassifier:
         """Take over what another one has fitted; the settings stay the user's."""
-        for name, value in vars(other).items():
-            if name.endswith("_") or name.startswith("_"):
-                setattr(self, name, value)
-        return self
+        self._certificate = None
+        return self._take(**{name[:-1]: value for name, value in vars(other).items() if name.endswith("_")})
 
     # Predicting.
 
@@ -568,3 +580,47 @@ class WeakLabelClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def check_settings(clf: Any) -> None:
+    """Refuse what no data could make right."""
+    if not _is_auto(clf.l2):
+        checks.real(clf.l2, "l2", 0)
+    checks.real(clf.tol, "tol", 0)
+    if not _is_auto(clf.learning_rate):
+        checks.real(clf.learning_rate, "learning_rate", 0, low_open=True)
+    checks.real(clf.validation_fraction, "validation_fraction", 0, 0.9, low_open=True)
+    for name in ("max_iter", "epochs", "patience"):
+        checks.integer(getattr(clf, name), name, 1)
+    if not _is_auto(clf.batch_size):
+        checks.integer(clf.batch_size, "batch_size", 1)
+    if not _is_auto(clf.max_leaves):
+        checks.integer(clf.max_leaves, "max_leaves", 2)
+    if flag(clf.early_stopping) not in (True, False, "auto"):
+        raise InputError(f"early_stopping: expected True, False or 'auto', got {clf.early_stopping!r}")
+    if flag(clf.warm_start) not in (True, False):
+        raise InputError(f"warm_start: expected True or False, got {clf.warm_start!r}")
+    if flag(clf.warm_start) is True and clf.model == "boosting":
+        raise InputError("warm_start: expected False with model='boosting', whose trees are grown afresh, got True")
+    check_verbose(clf.verbose)
+    method_of(clf.calibrate)
+    if not callable(clf.model) and not (isinstance(clf.model, str) and clf.model in MODELS):
+        raise InputError(f"model: expected 'linear', 'mlp', 'boosting' or a callable, got {checks.short(clf.model)}")
+
+
+def check_verbose(value: Any) -> None:
+    """A number of how much to log, True and False counting as 1 and 0; or what is told the share that is done."""
+    if callable(value):
+        return
+    checks.integer(int(value) if isinstance(value, (bool, np.bool_)) else value, "verbose", 0)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def untracked(X: Any) -> Any:
+    """A tensor without gradients, in memory, of a type that NumPy knows; anything else as it is, but without a mask."""
+    if not isinstance(X, Tensor):
+        return checks.unmasked(X, "X")
+    return X.detach().cpu().float() if X.dtype == torch.bfloat16 else X.detach().cpu()

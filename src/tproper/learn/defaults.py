@@ -28,6 +28,11 @@ def row_count(weights: FloatArray) -> float:
     return max(float(weights.sum()), float(np.count_nonzero(weights)))
 
 
+def uneven(weights: FloatArray) -> FloatArray | None:
+    """Weights, or None where all are equal: they then change nothing."""
+    return None if (weights == weights[0]).all() else weights
+
+
 def squared_slope(loss: WeakLabelLoss, labels: Tensor, weights: FloatArray | None) -> float:
     """The mean squared gradient of the loss at zero scores, relative to cross entropy's of clean labels.
 

@@ -1,4 +1,8 @@
-"""How `WeakLabelClassifier` is fitted: by L-BFGS, in minibatches or as boosted trees, then calibrated."""
+"""How `WeakLabelClassifier` is fitted: by L-BFGS, in minibatches or as boosted trees, then calibrated.
+
+These functions read the settings of a classifier and give back what they have fitted; the classifier takes it over
+(`WeakLabelClassifier._take`), and nothing else changes it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,6 @@ from .._core import (
     gathered_warnings,
     held_out_rows,
     lines_of,
-    thin,
 )
 from ..errors import InputError
 from ..losses import ForwardLoss, WeakLabelLoss
@@ -63,8 +66,9 @@ from .defaults import (
     intercept_l2,
     label_information,
     row_count,
+    uneven,
 )
-from .modules import flag, linear_module, mlp_module, same_form, seeded
+from .modules import linear_module, mlp_module, same_form, seeded
 from .scaling import softmax_above_zero
 
 if TYPE_CHECKING:
@@ -73,7 +77,6 @@ if TYPE_CHECKING:
 AUTO_EARLY_STOPPING = 500  # rows from which early_stopping="auto" holds some out
 AUTO_INFORMATION = 5.0  # clean labels that the held-out ones must be worth: with fewer, stopping is left to chance
 AUTO_BATCH = (8, 128)  # batch_size="auto" is a tenth of the rows within these
-REMEMBERED = 1024  # entries of `history_` after any number of calls of partial_fit
 TABLES = 3  # (n, K) tables of float64 that the linear solver holds at least: scores, losses' inputs, gradients
 CROSS_FIT_TOL = 3e-5  # gradient of the cross-fitted models: at 1e-4 temperatures were .5% off with ten folds
 # Folds of the cross-fit, and the rows from which there may be fewer. A model of a fold knows fewer rows than the one
@@ -94,6 +97,7 @@ class Training:
     loss: nn.Module  # of these labels
     weights: FloatArray | None = None  # positive, with mean one; None where all are equal
     groups: NDArray[np.int64] | None = None
+    rows: float = 0.0  # how many all weights of the fit stand for
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -105,22 +109,43 @@ class Training:
         return replace(self, X=self.X[rows], labels=self.labels[torch.as_tensor(rows)], weights=weights, groups=groups)
 
 
-def weighted(clf: WeakLabelClassifier, data: Training, sample_weight: Any) -> tuple[Training, NDArray[np.int64]]:
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit, or a pass, has made: each is an attribute of the classifier, under its name and an underscore."""
+
+    module: nn.Module
+    l2: float
+    history: list[dict[str, Any]]
+    n_iter: int
+    calibrator: Calibrator | None = None
+    learning_rate: float | None = None  # where there is one
+    objective: float | None = None  # of the linear model
+    minima: list[float] | None = None
+
+
+def weighted(data: Training, sample_weight: Any) -> tuple[Training, NDArray[np.int64]]:
     """The rows of positive weight, with their weights, and which they are."""
     w = weights_of(sample_weight, len(data))
-    clf._rows = float(len(data)) if w is None else row_count(w)
     if w is None:
-        return data, np.arange(len(data))
-    used = np.flatnonzero(w > 0)
+        return replace(data, rows=float(len(data))), np.arange(len(data))
+    rows, used = row_count(w), np.flatnonzero(w > 0)
     if len(used) < len(w):
         data, w = data.part(used), w[used]
-    return replace(data, weights=None if (w == w[0]).all() else w / w.mean()), used
+    w = uneven(w)
+    return replace(data, weights=None if w is None else w / w.mean(), rows=rows), used
+
+
+def flag(value: Any) -> Any:
+    """True or False, however it is spelled (numpy's, 0 and 1); anything else stays as it is."""
+    if isinstance(value, (int, np.integer, np.bool_)) and value in (0, 1):
+        return bool(value)
+    return value
 
 
 # Linear models.
 
 
-def fit_lbfgs(clf: WeakLabelClassifier, data: Training, start: nn.Module | None) -> None:
+def fit_lbfgs(clf: WeakLabelClassifier, data: Training, start: nn.Module | None) -> Fitted:
     """The linear model by L-BFGS, calibrated by cross-fitted scores."""
     if clf.device not in ("auto", "cpu"):
         raise InputError(
@@ -139,39 +164,39 @@ def fit_lbfgs(clf: WeakLabelClassifier, data: Training, start: nn.Module | None)
     if start is not None:
         assert isinstance(start, nn.Linear)
         at = (start.weight.detach().cpu().double().numpy(), start.bias.detach().cpu().double().numpy())
-    clf.l2_ = default_l2(X, labels, data.loss, weights, clf._rows) if clf.l2 == "auto" else float(clf.l2)
-    prior = intercept_l2(data.loss, labels, weights, clf._rows)
+    l2 = default_l2(X, labels, data.loss, weights, data.rows) if clf.l2 == "auto" else float(clf.l2)
+    prior = intercept_l2(data.loss, labels, weights, data.rows)
     if (
         clf.l2 == "auto"
         and data.transition.vacuous is not None
         and isinstance(data.loss, ForwardLoss)
         and n >= FEWEST_ROWS
     ):
-        clf.l2_ = _set_l2(clf, data, prior)
+        l2 = _set_l2(clf, data, l2, prior)
     method = method_of(clf.calibrate)
     more = 0 if method is None or (n < FEWEST_ROWS and method == "auto") else cross_fit_folds(n)
     progress, first = Progress(clf.verbose, __name__), 1 / (1 + more)
     fit = linear.fit_linear(
-        X, labels, data.loss, weights, clf.l2_, clf.tol, clf.max_iter, at, lines_of(clf.verbose), prior,
+        X, labels, data.loss, weights, l2, clf.tol, clf.max_iter, at, lines_of(clf.verbose), prior,
         progress.part(0, first),
     )  # fmt: skip
-    clf.module_ = linear_module(fit.coef, fit.intercept)
-    clf.history_, clf.n_iter_ = fit.history, max(1, fit.iterations)
-    clf.objective_, clf.minima_ = fit.objective, fit.minima
     progress(first)
-    if method is None:
-        clf.calibrator_ = None
-        return
-    if n < FEWEST_ROWS and method == "auto":
-        clf.calibrator_ = uncalibrated(data.loss, np.asarray(X @ fit.coef.T) + fit.intercept, weights, "too few rows")
-        return
-    clf.calibrator_ = calibrator(cross_fitted(clf, data, prior, progress.part(first, 0.99)), data, method)
-    progress(1.0)
+    found: Calibrator | None = None
+    if method is not None and n < FEWEST_ROWS and method == "auto":
+        found = uncalibrated(data.loss, np.asarray(X @ fit.coef.T) + fit.intercept, weights, "too few rows")
+    elif method is not None:
+        found = calibrator(cross_fitted(clf, data, l2, prior, progress.part(first, 0.99)), data, method)
+        progress(1.0)
+    return Fitted(
+        linear_module(fit.coef, fit.intercept), l2, fit.history, max(1, fit.iterations), found,
+        objective=fit.objective, minima=fit.minima,
+    )  # fmt: skip
 
 
 def cross_fitted(
     clf: WeakLabelClassifier,
     data: Training,
+    penalty: float,
     prior: float,
     progress: Callable[[float], None] = lambda share: None,
     parts: int = 0,
@@ -188,7 +213,7 @@ def cross_fitted(
 
     def scores(_: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
         fold, more = data.part(train), n / len(train)  # the same prior beside fewer rows
-        l2, tol = more * clf.l2_, max(clf.tol, CROSS_FIT_TOL)
+        l2, tol = more * penalty, max(clf.tol, CROSS_FIT_TOL)
         with gathered_warnings(ConvergenceWarning):  # the fit to all rows has warned of it
             fit = linear.fit_linear(
                 fold.X, fold.labels, loss, fold.weights, l2, tol, clf.max_iter, at, intercept_l2=more * prior,
@@ -199,7 +224,7 @@ def cross_fitted(
     return cross_fit(scores, folds(n, data.groups, parts or cross_fit_folds(n)), n, progress=progress)
 
 
-def _set_l2(clf: WeakLabelClassifier, data: Training, prior: float) -> float:
+def _set_l2(clf: WeakLabelClassifier, data: Training, first: float, prior: float) -> float:
     """The penalty for candidate sets: the least of some that cross-validation cannot tell from the best.
 
     Classes that share many sets (a cow and the grass it stands on) are told apart by few rows alone, and a penalty that
@@ -211,12 +236,11 @@ def _set_l2(clf: WeakLabelClassifier, data: Training, prior: float) -> float:
     if n > SET_ROWS:
         data = data.part(np.linspace(0, n - 1, SET_ROWS).round().astype(np.int64))
     w = torch.as_tensor(np.ones(len(data)) if data.weights is None else data.weights)
-    first, tried = clf.l2_, dict[float, Tensor]()
+    tried = dict[float, Tensor]()
     for factor in SET_FACTORS:
-        clf.l2_ = factor * first * n / len(data)
-        scores = cross_fitted(clf, data, prior * n / len(data), parts=SET_FOLDS)
+        penalty = factor * first * n / len(data)
+        scores = cross_fitted(clf, data, penalty, prior * n / len(data), parts=SET_FOLDS)
         tried[factor] = torch.as_tensor(calibrated_risks(scores, data.labels, data.transition, data.weights)[0])
-    clf.l2_ = first
     best = min(tried.values(), key=lambda rows: float((w * rows).sum()))
     return first * min(f for f, rows in tried.items() if bool(not_clearly_worse(rows, best, w, Z95)))
 
@@ -229,20 +253,20 @@ def cross_fit_folds(n: int) -> int:
 # Boosted trees.
 
 
-def fit_boosting(clf: WeakLabelClassifier, data: Training) -> None:
+def fit_boosting(clf: WeakLabelClassifier, data: Training) -> Fitted:
     """Boosted trees, with as many rounds as cross-fitted scores want, which calibrate them as well."""
     if clf.device not in ("auto", "cpu"):
         raise InputError(f"device: expected 'auto' or 'cpu' for boosted trees, got {clf.device!r}")
     n, K, method = len(data), len(clf.classes_), method_of(clf.calibrate)
     check_room(8 * TABLES * n * K, f"{TABLES} tables of {n:,} rows x {K:,} classes", "use fewer rows or classes")
     information = label_information(data.loss, data.labels, data.weights)
-    clf.l2_ = TREE_L2 if clf.l2 == "auto" else float(clf.l2)
-    clf.learning_rate_ = default_tree_rate(information) if clf.learning_rate == "auto" else float(clf.learning_rate)
+    l2 = TREE_L2 if clf.l2 == "auto" else float(clf.l2)
+    rate = default_tree_rate(information) if clf.learning_rate == "auto" else float(clf.learning_rate)
     stop = flag(clf.early_stopping) is not False
     settings = boosting.Settings(
         rounds=clf.max_iter,
-        learning_rate=clf.learning_rate_,
-        l2=clf.l2_,
+        learning_rate=rate,
+        l2=l2,
         leaves=TREE_LEAVES if clf.max_leaves == "auto" else int(clf.max_leaves),
         fewest_rows=default_leaf_rows(information, n),
         patience=clf.patience if stop else None,
@@ -250,20 +274,19 @@ def fit_boosting(clf: WeakLabelClassifier, data: Training) -> None:
     )
     progress = Progress(clf.verbose, __name__)
     weights = data.weights  # with mean one; l2 is in rows, and whole weights are repetitions
-    if weights is not None or clf._rows != n:
-        weights = (np.ones(n) if weights is None else weights) * (clf._rows / n)
+    if weights is not None or data.rows != n:
+        weights = (np.ones(n) if weights is None else weights) * (data.rows / n)
     problem = boosting.Problem(data.X, data.labels, data.loss, K, weights)
     splits = folds(n, data.groups) if stop or method is not None else []
     found = boosting.solve(problem, settings, splits, held_out_risk(data, method), progress.part(0, 0.95))
-    clf.module_ = found.trees
-    clf.history_, clf.n_iter_ = found.history, found.rounds
-    if method is None or found.held_out is None:
-        clf.calibrator_ = None
-    elif n < FEWEST_ROWS and method == "auto":
-        clf.calibrator_ = uncalibrated(data.loss, found.trees.scores(data.X), data.weights, "too few rows")
-    else:
-        clf.calibrator_ = calibrator(found.held_out, data, method)
+    map_: Calibrator | None = None
+    if method is not None and found.held_out is not None:
+        if n < FEWEST_ROWS and method == "auto":
+            map_ = uncalibrated(data.loss, found.trees.scores(data.X), data.weights, "too few rows")
+        else:
+            map_ = calibrator(found.held_out, data, method)
     progress(1.0)
+    return Fitted(found.trees, l2, found.history, found.rounds, map_, rate)
 
 
 def held_out_risk(data: Training, method: str | None) -> boosting.Risk:
@@ -377,29 +400,28 @@ def _base(loss: nn.Module, scores: FloatArray, weights: FloatArray | None) -> tu
 # Minibatches.
 
 
-def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: nn.Module | None) -> None:
+def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: nn.Module | None) -> Fitted:
     """Any module by minibatch steps; held-out rows stop it and calibrate it."""
     device = device_of(clf)
     method = method_of(clf.calibrate)
     information = label_information(data.loss, data.labels, data.weights)
-    worth = clf.validation_fraction * clf._rows * information
-    auto = clf.early_stopping == "auto" and clf.model != "linear" and clf._rows >= AUTO_EARLY_STOPPING
+    worth = clf.validation_fraction * data.rows * information
+    auto = clf.early_stopping == "auto" and clf.model != "linear" and data.rows >= AUTO_EARLY_STOPPING
     stop = flag(clf.early_stopping) is True or (auto and worth >= AUTO_INFORMATION)
     hold = stop or method not in (None, "auto", "identity")  # a method that the caller names needs rows of its own
     train, held = _held_out(len(data), clf.validation_fraction if hold else 0.0, rng, data.groups)
-    clf.l2_ = NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)
-    clf.learning_rate_ = learning_rate(clf, information)
+    l2, rate = _network_l2(clf), learning_rate(clf, information)
     with seeded(rng, device, callable(clf.model)) as generator:
         # a copy to start from: a fit that fails must leave the last one alone
-        clf.module_ = (make_module(clf, device, generator) if start is None else copy.deepcopy(start)).to(device)
+        module = (make_module(clf, device, generator) if start is None else copy.deepcopy(start)).to(device)
         data.loss.to(device)
 
         def part(rows: NDArray[np.int64]) -> tuple[minibatch.Rows, Tensor, Tensor | None]:
             return tensors(data.part(rows), dtype_of(clf), device)
 
-        steps = make_steps(clf, len(train), generator)
-        clf.n_iter_ = minibatch.fit_minibatch(
-            clf.module_,
+        steps = make_steps(clf, len(train), generator, l2, rate)
+        epochs = minibatch.fit_minibatch(
+            module,
             data.loss,
             *part(train),
             steps,
@@ -411,25 +433,31 @@ def fit_minibatches(clf: WeakLabelClassifier, data: Training, rng: Any, start: n
             verbose=lines_of(clf.verbose),
             progress=Progress(clf.verbose, __name__),
         )
-    clf.module_.eval()  # for good: threads that predict must not switch dropout on for each other
-    clf.history_ = steps.history
-    clf.calibrator_ = None
+    module.eval()  # for good: threads that predict must not switch dropout on for each other
+    found: Calibrator | None = None
     if method is not None:
         some = data.part(held if hold else train[:FEWEST_ROWS])
-        scores = minibatch.scores_of(clf.module_, tensors(some, dtype_of(clf), device)[0]).double().cpu().numpy()
+        scores = minibatch.scores_of(module, tensors(some, dtype_of(clf), device)[0]).double().cpu().numpy()
         if not hold and start is None and method == "auto" and FEWEST_ROWS <= len(data) < AUTO_EARLY_STOPPING:
-            unseen = _cross_fitted_network(clf, data, int(rng.randint(2**31)), device)
-            clf.calibrator_ = calibrator(unseen, data, method)
+            unseen = _cross_fitted_network(clf, data, int(rng.randint(2**31)), device, l2, rate)
+            found = calibrator(unseen, data, method)
         elif hold:
             alone = some.groups is not None and len(np.unique(some.groups)) < 2
-            clf.calibrator_ = calibrator(scores, replace(some, groups=None) if alone else some, method)
+            found = calibrator(scores, replace(some, groups=None) if alone else some, method)
         else:
             why = f": they would say as much as {worth:.2g} clean labels" if auto and not stop else ""
             why = f"no rows were held out (early_stopping){why}"
-            clf.calibrator_ = uncalibrated(data.loss, scores, some.weights, why)
+            found = uncalibrated(data.loss, scores, some.weights, why)
+    return Fitted(module, l2, steps.history, epochs, found, rate)
 
 
-def _cross_fitted_network(clf: WeakLabelClassifier, data: Training, seed: int, device: torch.device) -> FloatArray:
+def _network_l2(clf: WeakLabelClassifier) -> float:
+    return NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)
+
+
+def _cross_fitted_network(
+    clf: WeakLabelClassifier, data: Training, seed: int, device: torch.device, l2: float, rate: float
+) -> FloatArray:
     """Scores (n, K) of each row by a network that did not see it: few rows are too dear to be held out for good."""
 
     def scores(_: int, train: NDArray[np.int64], test: NDArray[np.int64]) -> FloatArray:
@@ -439,7 +467,7 @@ def _cross_fitted_network(clf: WeakLabelClassifier, data: Training, seed: int, d
                 module,
                 data.loss,
                 *tensors(data.part(train), dtype_of(clf), device),
-                make_steps(clf, len(train), generator),
+                make_steps(clf, len(train), generator, l2, rate),
                 epochs=clf.epochs,
                 held_out=None,
                 patience=clf.patience,
@@ -472,28 +500,41 @@ def _held_out(
     return held_out_rows(n, share, np.random.default_rng(rng.randint(2**31)), compact(groups))
 
 
-def one_pass(clf: WeakLabelClassifier, data: Training, rng: Any, first: bool, before: Before) -> None:
-    """One epoch over the rows given, from wherever the model is now; undone where it diverges."""
-    device = device_of(clf)
-    clf.l2_ = NETWORK_L2 if clf.l2 == "auto" else float(clf.l2)
+@dataclass(frozen=True)
+class Pass:
+    """What one epoch has left, from which the next goes on."""
+
+    module: nn.Module
+    optimizer: torch.optim.Optimizer
+    learning_rate: float
+    l2: float
+
+
+def one_pass(
+    clf: WeakLabelClassifier,
+    data: Training,
+    rng: Any,
+    module: nn.Module | None,
+    optimizer: torch.optim.Optimizer | None,
+    before: Before,
+) -> tuple[Pass, float]:
+    """One epoch over the rows given, and its mean loss; undone where it diverges. Without a module it is the first."""
+    device, l2 = device_of(clf), _network_l2(clf)
     with seeded(rng, device, callable(clf.model)) as generator:
-        if first:
-            clf.module_ = make_module(clf, device, generator)
-        clf.module_.to(device)
-        if getattr(clf, "optimizer_", None) is None:
-            clf.learning_rate_ = learning_rate(clf, label_information(data.loss))  # whatever this batch holds
-            clf.optimizer_ = minibatch.make_optimizer(clf.module_, clf.learning_rate_, clf.l2_)
-        assert clf.optimizer_ is not None
-        steps = make_steps(clf, len(data), generator)
-        steps.optimizer = clf.optimizer_
-        before.add(clf.module_, clf.optimizer_)
+        module = (make_module(clf, device, generator) if module is None else module).to(device)
+        if optimizer is None:
+            rate = learning_rate(clf, label_information(data.loss))  # whatever this batch holds
+            optimizer = minibatch.make_optimizer(module, rate, l2)
+        else:
+            rate = clf.learning_rate_
+        steps = make_steps(clf, len(data), generator, l2, rate)
+        steps.optimizer = optimizer
+        before.add(module, optimizer)
         rows = tensors(data, dtype_of(clf), device)
-        value = minibatch.train_epoch(clf.module_, data.loss.to(device), *rows, steps)
+        value = minibatch.train_epoch(module, data.loss.to(device), *rows, steps)
     before.check(value)
-    clf.module_.eval()
-    clf.n_iter_ += 1
-    clf.history_.append({"loss": value, "call": clf.n_iter_})
-    thin(clf.history_, lambda entry: int(entry["call"]), REMEMBERED)
+    module.eval()
+    return Pass(module, optimizer, rate, l2), value
 
 
 def learning_rate(clf: WeakLabelClassifier, information: float) -> float:
@@ -501,11 +542,11 @@ def learning_rate(clf: WeakLabelClassifier, information: float) -> float:
     return default_learning_rate(information) if clf.learning_rate == "auto" else float(clf.learning_rate)
 
 
-def make_steps(clf: WeakLabelClassifier, n: int, generator: torch.Generator) -> minibatch.Steps:
+def make_steps(clf: WeakLabelClassifier, n: int, generator: torch.Generator, l2: float, rate: float) -> minibatch.Steps:
     """Settings of minibatch training for n rows."""
     low, high = AUTO_BATCH
     size = min(high, max(low, n // 10)) if clf.batch_size == "auto" else int(clf.batch_size)
-    return minibatch.Steps(clf.learning_rate_, clf.l2_, size, generator)
+    return minibatch.Steps(rate, l2, size, generator)
 
 
 # Modules.
@@ -546,10 +587,11 @@ def check_warm(clf: WeakLabelClassifier, module: nn.Module, features: int, class
 
 def scores_of(clf: WeakLabelClassifier, X: Any) -> FloatArray:
     """The fitted model's scores (n, K) of checked features, before calibration."""
-    if clf.model == "linear":
-        with np.errstate(over="ignore", invalid="ignore"):  # refused instead
-            return finite_rows(np.asarray(X @ clf.coef_.T) + clf.intercept_, clf.module_)
     module = clf.module_
+    if isinstance(module, nn.Linear) and clf.model == "linear":
+        coef, intercept = (p.detach().cpu().double().numpy() for p in (module.weight, module.bias))
+        with np.errstate(over="ignore", invalid="ignore"):  # refused instead
+            return finite_rows(np.asarray(X @ coef.T) + intercept, module)
     if isinstance(module, boosting.Trees):
         return finite_rows(module.scores(X), module)
     if clf.model == "mlp":  # in float64 a row's scores do not depend on the rows it is asked for together with

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._core import FloatArray
-from ..metrics import Estimate, Score, drawn_labels, moment_slope, reference_rows
+from ..metrics import Beside, Score, drawn_labels, mean_of, reference_rows
 from ..solvers import row_risks
 from ..transitions import Transition
 
@@ -65,11 +65,11 @@ def gain_of(
     used = shares > 0
     rows, drawn, shares = rows[used], drawn[torch.as_tensor(used)], shares[used]
     reference = row_risks(transition, drawn, before[rows]) - row_risks(transition, drawn, kept[rows])
-    result = Estimate(
-        g, weights, moment_slope(g, weights, reference, shares), True, (reference, shares), groups is not None, groups
-    )
-    part = max(float(result.mean) - validated, 0.0) / parameters
-    result.widen_by(math.sqrt(2 * (parameters - 1 + chosen)) * part)
+    part = max(float((weights / weights.sum() * g).sum()) - validated, 0.0) / parameters
+    result = mean_of(
+        g, weights, (reference, shares), few_decide=groups is not None, groups=groups,
+        beside=Beside(stderr=math.sqrt(2 * (parameters - 1 + chosen)) * part),
+    )  # fmt: skip
     low, high = (float(end) - (parameters - 1) * part for end in result.interval())
     stderr = float(np.hypot(result.stderr, math.sqrt(parameters) * part))
     return Score(NAME, validated, stderr, (min(low, validated), max(high, validated)), n)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from .._core import FloatArray, checks, seeded_torch
 
@@ -53,20 +53,6 @@ def same_form(a: nn.Module, b: nn.Module) -> bool:
         return {name: (tuple(t.shape), t.dtype) for name, t in module.state_dict().items()}
 
     return form(a) == form(b)
-
-
-def flag(value: Any) -> Any:
-    """True or False, however it is spelled (numpy's, 0 and 1); anything else stays as it is."""
-    if isinstance(value, (int, np.integer, np.bool_)) and value in (0, 1):
-        return bool(value)
-    return value
-
-
-def untracked(X: Any) -> Any:
-    """A tensor without gradients, in memory, of a type that NumPy knows; anything else as it is, but without a mask."""
-    if not isinstance(X, Tensor):
-        return checks.unmasked(X, "X")
-    return X.detach().cpu().float() if X.dtype == torch.bfloat16 else X.detach().cpu()
 
 
 _TORCH_RANDOM = threading.Lock()  # all threads share torch's own random numbers

@@ -309,47 +309,47 @@ def _rebuild(description: Mapping[str, Any], blob: bytes, trees: bytes) -> WeakL
         transition = transition.named(names)  # models of older versions keep the names here alone
     estimator = WeakLabelClassifier(**settings)
     estimator.set_params(transition=transition)
-    estimator.transition_ = transition
-    estimator.classes_ = names
-    estimator.loss_ = loss_from_dict(description["loss"], transition)
+    loss = loss_from_dict(description["loss"], transition)
+    fitted: dict[str, Any] = {"transition": transition, "classes": names, "loss": loss}
     if "loss" not in settings:
-        estimator.set_params(loss=estimator.loss_)
+        estimator.set_params(loss=loss)
     else:  # what was given as an object is the fitted loss's own
         for name in ("potential", "reconstruction"):
-            if name not in settings and hasattr(estimator.loss_, name):
-                setting = getattr(estimator.loss_, name)
+            if name not in settings and hasattr(loss, name):
+                setting = getattr(loss, name)
                 apart = name == "potential" and settings.get("squeeze") is not None  # squeezed again by the next fit
                 estimator.set_params(**{name: setting.base if apart and isinstance(setting, Squeezed) else setting})
-    estimator.n_features_in_ = int(architecture["n_features"])
+    fitted["n_features_in"] = int(architecture["n_features"])
     if description["feature_names"] is not None:
-        estimator.feature_names_in_ = np.asarray(description["feature_names"], dtype=object)
+        fitted["feature_names_in"] = np.asarray(description["feature_names"], dtype=object)
     K = transition.num_classes
-    if len(estimator.classes_) != K:
-        raise ModelFileError(f"classes: expected {K}, as the transition has, got {len(estimator.classes_)}")
+    if len(names) != K:
+        raise ModelFileError(f"classes: expected {K}, as the transition has, got {len(names)}")
     if architecture["model"] == "boosting":
-        estimator.module_ = _trees(architecture, K, trees)
+        fitted["module"] = _trees(architecture, K, trees)
     else:
-        estimator.module_ = _module(architecture, K, tensors_from_bytes(blob))
-    calibrator = description.get("calibrator")  # models of older versions have none
-    estimator.calibrator_ = None if calibrator is None else Calibrator.from_dict(calibrator)
-    if estimator.calibrator_ is not None and estimator.calibrator_.num_classes != K:
+        fitted["module"] = _module(architecture, K, tensors_from_bytes(blob))
+    kept = description.get("calibrator")  # models of older versions have none
+    fitted["calibrator"] = calibrator = None if kept is None else Calibrator.from_dict(kept)
+    if calibrator is not None and calibrator.num_classes != K:
         raise ModelFileError(f"calibrator: expected {K} classes, as the transition has, got another number")
-    estimator.n_iter_ = int(description["training"]["n_iter"])
-    estimator.history_ = [{"call": estimator.n_iter_, **description["training"]["last"]}]
+    n_iter = fitted["n_iter"] = int(description["training"]["n_iter"])
+    fitted["history"] = [{"call": n_iter, **description["training"]["last"]}]
     shares = description["training"].get("class_prior")  # models of older versions have none
-    estimator.class_prior_ = None if shares is None else checks.probability_vector(shares, "class_prior", K)
+    fitted["class_prior"] = None if shares is None else checks.probability_vector(shares, "class_prior", K)
     if description["training"]["best_params"] is not None:
-        estimator.best_params_ = description["training"]["best_params"]
+        fitted["best_params"] = description["training"]["best_params"]
     if not isinstance(description["extra"], dict):
         raise ModelFileError(f"extra: expected an object, got {type(description['extra']).__name__}")
-    estimator.extra_ = description["extra"]
+    extra = fitted["extra"] = description["extra"]
+    estimator._take(**fitted)
     inputs = _inputs(description)
     if inputs is not None:
         if inputs.width != architecture["n_features"]:
             raise ModelFileError(f"inputs: expected {architecture['n_features']} features, got {inputs.width}")
         estimator.take_columns(inputs)
-        if isinstance(estimator.extra_.get("table"), dict):  # ``(x - centre) / scale``, as older cards told, is x now
-            estimator.extra_["table"] |= {"centre": [0.0] * inputs.width, "scale": [1.0] * inputs.width}
+        if isinstance(extra.get("table"), dict):  # ``(x - centre) / scale``, as older cards told, is x now
+            extra["table"] |= {"centre": [0.0] * inputs.width, "scale": [1.0] * inputs.width}
     return estimator
 
 

@@ -30,8 +30,7 @@ from ..solvers import calibrated_risks, cross_fit, row_risks
 from ..transitions import Transition, as_given, is_soft, settle_sorted
 from .calibrator import method_of
 from .defaults import row_count
-from .fitting import own_probabilities
-from .modules import flag
+from .fitting import flag, own_probabilities
 from .truth import read_both, take, weak_part, with_truth
 
 Grid: TypeAlias = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]

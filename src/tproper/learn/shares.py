@@ -38,6 +38,7 @@ from .._core import FloatArray, Split, as_tensors, mixture_shares
 from ..metrics import draws_of
 from ..solvers import cross_fit, row_risks
 from ..transitions import Reconstruction, Transition, is_soft, pieces
+from .defaults import uneven
 
 KEPT = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the calibrated scores
 CLEAR, LOWER, CAUTION = 2.5, 2.0, 1.645  # standard errors
@@ -90,8 +91,9 @@ def draw_to_shares(
     prior = np.tile(np.log(shares), (n, 1))
     if R is None:
         return 0.0, shares, prior
-    of_rows = None if (weights == weights[0]).all() else weights
-    draws = None if transition.separate else draws_of(transition, R, None if is_soft(labels) else labels, of_rows)
+    draws = (
+        None if transition.separate else draws_of(transition, R, None if is_soft(labels) else labels, uneven(weights))
+    )
     if draws is not None and draws.singular:  # nor does a T of which too little is known to invert it
         return 0.0, shares, prior
     targets = R.evidence(labels).dense(torch.float64).numpy()

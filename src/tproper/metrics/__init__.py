@@ -12,12 +12,13 @@ from .classes import A_CROWD
 from .clean_scores import Reliability, clean_scores, reliability
 from .conformal import PredictionSets, conformal
 from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_covariance
-from .inputs import ReadLabels, Sample, encoded, predictions_of, probabilities_of, read_labels, weights_of, width_of
+from .inputs import ReadLabels, encoded, predictions_of, probabilities_of, read_labels, weights_of, width_of
 from .known import Known, known_classes
 from .paired import PairedTest, paired_test
+from .sample import Sample, read_sample
 from .score import UNINFORMATIVE, Score, restrict, score_of
 from .scorers import WeakScorer, forward_risk, last_step, weak_scorer
-from .statistics import Z95, Estimate, drawn_labels, moment_slope, reference_rows
+from .statistics import Z95, Beside, Estimate, drawn_labels, mean_of, reference_rows
 from .uncertainty import TransitionDraws, draws_of
 from .weak import weak_accuracy, weak_brier, weak_log_loss
 
@@ -25,6 +26,7 @@ __all__ = [
     "A_CROWD",
     "UNINFORMATIVE",
     "Z95",
+    "Beside",
     "BinnedErrors",
     "Calibration",
     "CheckedRows",
@@ -52,12 +54,13 @@ __all__ = [
     "known_classes",
     "last_step",
     "make_curve",
-    "moment_slope",
+    "mean_of",
     "paired_test",
     "posteriors_of_labels",
     "predictions_of",
     "probabilities_of",
     "read_labels",
+    "read_sample",
     "reference_rows",
     "reliability",
     "restrict",

@@ -13,9 +13,9 @@ from torch import Tensor
 from .._core import FloatArray, Labels, checks
 from ..transitions import Reconstruction, Transition
 from . import united
-from .inputs import Sample, given_transition
-from .score import Score, says_nothing, score_of
-from .statistics import Z95, Reweigher, Values
+from .sample import Sample, read_sample
+from .score import Score, says_nothing
+from .statistics import Z95, Beside, Reweigher, Values
 from .values import halfway, one_hot
 
 LEAST_SIGNAL = 5  # standard errors by which a class's share must be known to be there, for a ratio to say anything
@@ -81,44 +81,54 @@ def weak_balanced_accuracy(
     >>> round(score.value, 4)
     0.875
     """
-    if true is not None:
+    if true is not None or transition is None:
         return united.balanced(united.Rows.read(labels, true, transition, sample_weight, groups), predictions)
-    transition = given_transition(transition)
-    sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
-    return _balanced(sample, sample.predictions(predictions), prior).noted(transition.caution)
-
-
-def _balanced(sample: Sample, predicted: Tensor, prior: ArrayLike | None) -> Score:
-    K, n, weigher = sample.K, sample.n, sample.weigher
-    hit = one_hot(predicted, K)
+    sample = read_sample(
+        labels, transition, reconstruction=reconstruction, prior=prior, sample_weight=sample_weight, groups=groups
+    )
+    predicted = sample.predictions(predictions)
     if prior is not None:
-        shares_given = checks.probability_vector(prior, "prior", K)
-        scale = torch.as_tensor(1.0 / (K * shares_given))
-        result = sample.estimate(lambda i: hit(i) * scale, halfway(hit), student=False)
-        known = _known_classes(sample, predicted, torch.as_tensor(shares_given))
-        scatter = weigher.scatter(lambda i: hit(i) * scale, known, sample.labels, sample.shares)
-        scatter += _never_predicted(sample, predicted, torch.as_tensor(shares_given))
-        result.entail(scatter)
-        width = 2 * Z95 * math.sqrt(scatter * result.design + result.stderr_transition**2)
-        return score_of("balanced accuracy", result, n, 0.0, 1.0, 1.0 / K, expected=width)
-    shares = ClassShares(weigher, sample.labels, predicted, sample.weights, sample.groups)
+        return _by_prior(sample, predicted, checks.probability_vector(prior, "prior", sample.K))
+    return _by_ratios(sample, predicted)
+
+
+def _by_prior(sample: Sample, predicted: Tensor, prior: FloatArray) -> Score:
+    """With known class shares: an unbiased mean."""
+    hit, scale = one_hot(predicted, sample.K), torch.as_tensor(1.0 / (sample.K * prior))
+    known = _known_classes(sample, predicted, torch.as_tensor(prior))
+    scatter = sample.weigher.scatter(lambda i: hit(i) * scale, known, sample.labels, sample.shares)
+    scatter += _never_predicted(sample, predicted, torch.as_tensor(prior))
+    result = sample.estimate(
+        lambda i: hit(i) * scale, halfway(hit), student=False, beside=Beside(entailed=scatter)
+    )  # fmt: skip
+    width = 2 * Z95 * math.sqrt(scatter * result.design + result.stderr_transition**2)
+    return sample.score("balanced accuracy", result, (0.0, 1.0), 1.0 / sample.K, expected=width)
+
+
+def _by_ratios(sample: Sample, predicted: Tensor) -> Score:
+    """With class shares that are estimated from the same labels: a mean of ratios."""
+    hit = one_hot(predicted, sample.K)
+    shares = ClassShares(sample.weigher, sample.labels, predicted, sample.weights, sample.groups)
     if not bool((shares.D > 0).all()):
         z = int((shares.D <= 0).nonzero()[0])
-        unknown = Score("balanced accuracy", math.nan, math.nan, (0.0, 1.0), n, limits=(0.0, 1.0))
-        return says_nothing(unknown, f"the share of class {z} is estimated as {float(shares.D[z]):.3g}: {FEW} {ADVICE}")
-    result = sample.estimate(shares.influence(hit), halfway(hit), student=False)
-    result.mean = np.asarray(shares.value())
-    result.at_least(shares.unseen_variance())
-    result.more_above(shares.selected_variance())
+        unknown = Score("balanced accuracy", math.nan, math.nan, (0.0, 1.0), sample.n, limits=(0.0, 1.0))
+        why = f"the share of class {z} is estimated as {float(shares.D[z]):.3g}: {FEW} {ADVICE}"
+        return says_nothing(unknown, why).noted(sample.caution)
+    known = Beside(
+        value=np.asarray(shares.recall.mean()),
+        variance=shares.unseen_variance(),
+        above=shares.selected_variance(),
+    )
+    result = sample.estimate(shares.influence(hit), halfway(hit), student=False, beside=known)
     sampling = shares.D_stderr
     shares.widen()
-    score = score_of("balanced accuracy", result, n, 0.0, 1.0, 1.0 / K)
+    score = sample.score("balanced accuracy", result, (0.0, 1.0), 1.0 / sample.K)
     weak = shares.D_stderr * LEAST_SIGNAL > shares.D
     if bool(weak.any()) and score.informative:
         z = int(weak.nonzero()[0])
         share = f"the share of class {z} is {float(shares.D[z]):.3g}, standard error {float(shares.D_stderr[z]):.2g}"
         why = POOR if float(shares.D_stderr[z]) > 2 * float(sampling[z]) else FEW
-        return says_nothing(score, f"{share}: {why} {ADVICE}")
+        return says_nothing(score, f"{share}: {why} {ADVICE}").noted(sample.caution)
     return score
 
 
@@ -218,10 +228,6 @@ class ClassShares:
             n.index_add_(0, groups[i], r * hit)
         own = torch.zeros(count, dtype=torch.float64).index_add_(0, groups, a)
         return d.sum(0), n.sum(0), own @ d, own @ n, (d * d).sum(0), (n * d).sum(0), (own**2).sum()
-
-    def value(self) -> float:
-        """Mean of the recalls."""
-        return float(self.recall.mean())
 
     def unseen_variance(self) -> float:
         """Variance from classes that are predicted always right or never, whose sample shows no spread.

@@ -18,11 +18,12 @@ from torch import Tensor
 
 from .._core import FloatArray, Labels, checks
 from ..errors import InputError
-from ..transitions import Reconstruction, Transition, read_transition
+from ..transitions import Reconstruction, Transition
 from .binned import BinnedErrors
 from .classwise import classwise_calibration
 from .curve import Calibration, bin_edges, bin_sums, make_curve, transition_covariance
-from .inputs import Sample, width_of
+from .inputs import width_of
+from .sample import read_sample
 from .score import score_of
 from .statistics import Z95, Reweigher, estimate, moment_slope
 from .values import halfway, one_hot
@@ -89,8 +90,10 @@ def weak_calibration(
     >>> round(abs(curve.overconfidence.value), 6)
     0.0
     """
-    transition = read_transition(transition, width_of(probabilities))
-    sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
+    sample = read_sample(
+        labels, transition, width_of(probabilities), reconstruction=reconstruction, prior=prior,
+        sample_weight=sample_weight, groups=groups,
+    )  # fmt: skip
     q = sample.probabilities(probabilities)
     checks.choice(strategy, "strategy", ("quantile", "uniform"))
     edges = _given_edges(bins)
@@ -102,12 +105,12 @@ def weak_calibration(
         else:
             edges = np.tile(edges, (sample.K, 1))
         curve = classwise_calibration(sample.weigher, sample.labels, q, sample.weights, edges, sample.groups)
-        return curve.noted(transition.caution)
+        return curve.noted(sample.caution)
     top = TopLabel(sample.weigher, q, sample.labels, sample.weights, groups=sample.groups)
     if edges is None:
         count = top.worthwhile_bins() if bins == "auto" else int(cast(int, bins))
         edges = bin_edges(top.confidence, count, strategy)
-    return top.calibration(edges).noted(transition.caution)
+    return top.calibration(edges).noted(sample.caution)
 
 
 def _given_edges(bins: int | str | ArrayLike) -> FloatArray | None:

@@ -345,7 +345,6 @@ class Result:
     influence: FloatArray  # (n,): what each row adds to the error; sums to zero
     freedom: float = math.inf
     stderr_transition: float = 0.0
-    boundless: bool = False
     draws: None = None
 
     def interval(self, known: bool = False) -> tuple[float, float]:

@@ -34,9 +34,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .._core import FloatArray, Labels, checks
-from ..transitions import Reconstruction, Transition, read_transition
-from .inputs import Sample, probabilities_of, width_of
-from .score import Score, score_of
+from ..transitions import Reconstruction, Transition
+from .inputs import probabilities_of, width_of
+from .sample import Sample, read_sample
+from .score import Score
 
 STEPS, COARSE = 2000, 160  # thresholds that are looked at, and those whose errors are
 MOST_ENTRIES = 1 << 22  # probabilities that say where thresholds should be
@@ -159,8 +160,10 @@ def conformal(
     True
     """
     level = checks.real(level, "level", 0, 1, low_open=True, high_open=True)
-    transition = read_transition(transition, width_of(probabilities))
-    sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
+    sample = read_sample(
+        labels, transition, width_of(probabilities), reconstruction=reconstruction, prior=prior,
+        sample_weight=sample_weight, groups=groups,
+    )  # fmt: skip
     q = sample.probabilities(probabilities)
     grid = _grid(q)
     a = sample.shares
@@ -171,9 +174,9 @@ def conformal(
     threshold = float(grid[_last_crossing(mean, needed)])
     chosen = q >= threshold
     result = sample.estimate(lambda i: chosen[i].double(), lambda i: q[i], student=False, few_decide=True)
-    score = score_of("coverage", result, sample.n, 0.0, 1.0, 0.0).noted(transition.caution)
+    score = sample.score("coverage", result, (0.0, 1.0), 0.0)
     size = float(torch.as_tensor(a) @ chosen.double().sum(1))
-    return PredictionSets(threshold, level, score, size, sample.K, transition.name)
+    return PredictionSets(threshold, level, score, size, sample.K, sample.transition.name)
 
 
 def _grid(q: Tensor) -> FloatArray:

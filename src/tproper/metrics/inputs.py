@@ -11,22 +11,18 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from .._core import FloatArray, Labels, checks, compact, group_codes
+from .._core import FloatArray, Labels, checks
 from ..errors import InputError
 from ..transitions import (
     LabelSpace,
-    Reconstruction,
     SoftLabels,
     Transition,
     columns_in_order,
     is_index,
     is_soft,
-    read_transition,
-    soft_silent,
     sorted_names,
     space_for,
 )
-from .statistics import Estimate, Reweigher, Values, estimate
 
 
 def predictions_of(value: Any, K: int, n: int, name: str = "predictions", space: LabelSpace | None = None) -> Tensor:
@@ -141,13 +137,6 @@ class ReadLabels:
         return np.flatnonzero(~self.missing)
 
 
-def given_transition(transition: Transition | str | None, num_classes: int | None = None) -> Transition:
-    """T, which may be left out only where some classes are known."""
-    if transition is None:
-        raise InputError("transition: expected a tproper.Transition, or the classes of some rows as true=, got neither")
-    return read_transition(transition, num_classes)
-
-
 def width_of(probabilities: ArrayLike | Tensor, argument: str = "probabilities") -> int | None:
     """How many columns there are, where there are columns."""
     shape = checks.array(probabilities, argument).shape
@@ -171,64 +160,3 @@ def encoded(transition: Transition, labels: Labels) -> Tensor:
             f"labels: expected a label in every row, got a missing one at row {int(read.missing.argmax())}"
         )
     return read.labels
-
-
-class Sample:
-    """The examples that count: labels, weights and what was predicted, without the rows of weight 0.
-
-    One rule for all scores and tests: a row of weight 0 is checked like any other and then left out, as if it had not
-    been passed; so is a row without a label, or with one that says nothing (no annotator answered). Weights are scaled
-    by the largest, since only their ratios matter and sums of 1e300 overflow.
-    """
-
-    def __init__(
-        self,
-        labels: Labels,
-        transition: Transition,
-        reconstruction: str | Reconstruction,
-        prior: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        groups: Any = None,
-    ) -> None:
-        read = read_labels(transition, labels)
-        R, y, self.space = transition.reconstruction(reconstruction, prior), read.labels, read.space
-        self.rows = len(y)
-        w, silent = weights_of(sample_weight, self.rows), soft_silent(R, y) if is_soft(y) else R.silent(y)
-        kept = torch.ones(self.rows, dtype=torch.bool) if w is None else torch.as_tensor(w > 0)
-        kept &= ~torch.as_tensor(read.missing)
-        if silent is not None:
-            kept &= ~silent
-        if not bool(kept.any()):
-            raise InputError(
-                f"labels: expected at least one row with an answer that says something, got none of {self.rows}"
-            )
-        self.kept = None if bool(kept.all()) else kept
-        self.labels = self._keep(y)
-        self.weights = None if w is None else w[kept.numpy()] / w[kept.numpy()].max()
-        codes = group_codes(groups, self.rows)
-        self.groups = None if codes is None else compact(codes if self.kept is None else codes[kept.numpy()])
-        self.K, self.n = transition.num_classes, len(self.labels)
-        self.weigher = Reweigher(transition, R, self.labels, self.weights)
-
-    @property
-    def shares(self) -> FloatArray:
-        """The examples' weights (n,), which sum to one."""
-        return np.full(self.n, 1.0 / self.n) if self.weights is None else self.weights / self.weights.sum()
-
-    def estimate(self, values: Values, posterior: Values, student: bool = True, few_decide: bool = False) -> Estimate:
-        """The mean of ``<r_i, s_i>`` over these examples, with what intervals and tests need of it."""
-        return estimate(
-            self.weigher, values, posterior, self.labels, self.weights,
-            student=student, few_decide=few_decide, groups=self.groups,
-        )  # fmt: skip
-
-    def _keep(self, rows: Tensor) -> Tensor:
-        return rows if self.kept is None else rows[self.kept]
-
-    def predictions(self, value: Any, name: str = "predictions") -> Tensor:
-        """Predicted classes of the examples that count."""
-        return self._keep(predictions_of(value, self.K, self.rows, name, self.space))
-
-    def probabilities(self, value: Any, name: str = "probabilities") -> Tensor:
-        """Class probabilities of the examples that count."""
-        return self._keep(probabilities_of(value, self.K, self.rows, name, self.space))

@@ -15,8 +15,7 @@ from scipy.special import bdtr
 from torch import Tensor
 
 from .._core import mixture_shares
-from ..transitions import is_soft
-from .inputs import Sample
+from ..transitions import Transition, is_soft
 from .score import Score, says_nothing
 
 NEARLY = 0.99  # of the items: predictions that agree less often are not those of a vote
@@ -24,27 +23,25 @@ LEVEL = 1e-4
 ROUNDS = 50  # of EM for the class shares
 
 
-def doubted(score: Score, sample: Sample, predicted: Tensor) -> Score:
+def doubted(score: Score, transition: Transition, answers: Tensor, predicted: Tensor) -> Score:
     """The score, or one that says nothing where the predictions were made from the answers."""
-    transition = sample.weigher.transition
     if not transition.separate:
         return score
-    answers = sample.labels
     if is_soft(answers):  # what each annotator believes most
         answers = torch.where(answers.isnan().any(-1), -1, answers.nan_to_num(0.0).argmax(-1))
     logs = transition.evidence(answers).logs(torch.float64)
     likelihood = (logs - logs.amax(1, keepdim=True)).exp().nan_to_num(nan=1.0)  # answers that T calls impossible
     seen = likelihood.numpy()[None], np.ones((1, len(likelihood)))
     joint = likelihood * torch.as_tensor(mixture_shares(*seen, rounds=ROUNDS, tolerance=0.0)[0])
-    posterior = joint / joint.sum(1, keepdim=True)
-    for votes in (posterior, _counts(answers, sample.K)):
+    posterior, n = joint / joint.sum(1, keepdim=True), len(predicted)
+    for votes in (posterior, _counts(answers, transition.num_classes)):
         winners = votes >= votes.amax(1, keepdim=True) * (1 - 1e-9)  # (n, K); ties are anyone's
         right = float((posterior * winners).amax(1).mean())
         agreed = winners.gather(1, predicted[:, None])[:, 0]
-        others = sample.n - int(agreed.sum())
-        if others <= (1 - NEARLY) * sample.n and bdtr(others, sample.n, 1 - right) < LEVEL:
+        others = n - int(agreed.sum())
+        if others <= (1 - NEARLY) * n and bdtr(others, n, 1 - right) < LEVEL:
             why = (
-                f"{1 - others / sample.n:.1%} of the predictions agree with the vote of the answers, which is right "
+                f"{1 - others / n:.1%} of the predictions agree with the vote of the answers, which is right "
                 f"for {right:.1%} by T: predictions made from the answers cannot be scored by them"
             )
             return says_nothing(score, why)

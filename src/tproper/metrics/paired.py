@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,9 +16,11 @@ from .._core import Labels, checks
 from ..errors import InputError
 from ..transitions import Reconstruction, Transition
 from . import united
-from .inputs import Sample, given_transition, width_of
+from .checked import Result
+from .inputs import width_of
+from .sample import Sample, read_sample
 from .score import Score, says_nothing, within
-from .statistics import Estimate, Values
+from .statistics import Beside, Estimate, Values
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
 
 EITHER = 0.8  # of the rows in which two predictions differ, one of the two is right, at least
@@ -126,25 +128,26 @@ def paired_test(
     'a'
     """
     checks.choice(score, "score", ("accuracy", "log_loss", "brier"))
-    if true is not None:
+    if true is not None or transition is None:
         K = width_of(a, "a") or width_of(b, "b")
         rows = united.Rows.read(labels, true, transition, sample_weight, groups, K)
         found, said = united.difference(rows, score, a, b)
         return _verdict(found, score, len(rows.true), rows.K).noted(said)
-    transition = given_transition(transition, width_of(a, "a") or width_of(b, "b"))
-    sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
+    sample = read_sample(
+        labels, transition, width_of(a, "a") or width_of(b, "b"), reconstruction=reconstruction, prior=prior,
+        sample_weight=sample_weight, groups=groups,
+    )  # fmt: skip
     (values_a, posterior_a), (values_b, posterior_b) = (
         _one_model(sample, score, given, name) for name, given in (("a", a), ("b", b))
     )
     result = sample.estimate(
-        lambda i: values_a(i) - values_b(i), lambda i: (posterior_a(i) + posterior_b(i)) / 2, few_decide=True
-    )
-    if score == "accuracy":
-        _few_differ(result, sample, values_a, values_b)
-    return _verdict(result, score, sample.n, sample.K).noted(transition.caution)
+        lambda i: values_a(i) - values_b(i), lambda i: (posterior_a(i) + posterior_b(i)) / 2, few_decide=True,
+        beside=_few_differ(sample, values_a, values_b) if score == "accuracy" else None,
+    )  # fmt: skip
+    return _verdict(result, score, sample.n, sample.K).noted(sample.caution)
 
 
-def _few_differ(result: Estimate, sample: Sample, values_a: Values, values_b: Values) -> None:
+def _few_differ(sample: Sample, values_a: Values, values_b: Values) -> Beside:
     """What is known of a difference of accuracies before any label is seen, and what a few rows may hide.
 
     Only rows count in which the predictions differ. Were the models equally good, each would be right as often as the
@@ -161,8 +164,8 @@ def _few_differ(result: Estimate, sample: Sample, values_a: Values, values_b: Va
     def even(i: Tensor) -> Tensor:
         return EITHER * (values_a(i) + values_b(i)) / 2 + (1 - EITHER) / sample.K
 
-    result.entail(sample.weigher.scatter(difference, even, sample.labels, sample.shares))
-    result.one_more(2.0 * _share_that_differs(sample, difference))
+    entailed = sample.weigher.scatter(difference, even, sample.labels, sample.shares)
+    return Beside(entailed=entailed, one_more=2.0 * _share_that_differs(sample, difference))
 
 
 def _share_that_differs(sample: Sample, difference: Values) -> float:
@@ -192,7 +195,7 @@ def _one_model(sample: Sample, score: str, given: ArrayLike | Tensor, name: str)
     return (brier_losses(q) if score == "brier" else one_hot(q.argmax(-1), sample.K)), lambda i: q[i]
 
 
-def _verdict(result: Any, score: ScoreName, n: int, K: int) -> PairedTest:
+def _verdict(result: Estimate | Result, score: ScoreName, n: int, K: int) -> PairedTest:
     limits = {"accuracy": (-1.0, 1.0), "brier": (-2.0, 2.0), "log_loss": (-math.inf, math.inf)}[score]
     stderr, (low, high), from_T, share, why = within(result, limits)
     p_value = 1.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, SupportsFloat, TypeVar
 
 from .._core import draw, plain
-from .statistics import Estimate
+from .uncertainty import TransitionDraws
 
 UNINFORMATIVE = "not informative: "  # how every note of a score that says nothing begins
 
@@ -131,7 +131,30 @@ def restrict(value: float, limits: tuple[float, float]) -> float:
     return value if math.isnan(value) else min(max(value, limits[0]), limits[1])
 
 
-def within(result: Estimate, limits: tuple[float, float]) -> tuple[float, tuple[float, float], float, float, str]:
+class Mean(Protocol):
+    """What a score is made of: an `Estimate`, or what else has these."""
+
+    @property
+    def mean(self) -> SupportsFloat:
+        """The estimate."""
+
+    @property
+    def stderr(self) -> SupportsFloat:
+        """Of the sample."""
+
+    @property
+    def stderr_transition(self) -> SupportsFloat:
+        """Of an estimated T."""
+
+    @property
+    def draws(self) -> TransitionDraws | None:
+        """Of an estimated T."""
+
+    def interval(self, known: bool = False) -> tuple[SupportsFloat, SupportsFloat]:
+        """95%; `known`: as if T were known."""
+
+
+def within(result: Mean, limits: tuple[float, float]) -> tuple[float, tuple[float, float], float, float, str]:
     """An estimate read within the possible values: standard error, interval, T's share of both, and why it says nothing
     (empty where it says something).
     """
@@ -139,8 +162,7 @@ def within(result: Estimate, limits: tuple[float, float]) -> tuple[float, tuple[
     if not math.isfinite(sampling):
         return math.nan, limits, 0.0, 0.0, "one example has no standard error"
     stderr = math.hypot(sampling, from_T)
-    if result.boundless:
-        assert result.draws is not None
+    if result.draws is not None and result.draws.singular:  # T's own error reaches matrices without an inverse
         return stderr, limits, from_T, 1.0, result.draws.note
     low, high = (float(x) for x in result.interval())
     if high < limits[0] or low > limits[1]:
@@ -159,7 +181,7 @@ def within(result: Estimate, limits: tuple[float, float]) -> tuple[float, tuple[
 
 def score_of(
     name: str,
-    result: Estimate,
+    result: Mean,
     n: int,
     worst: float,
     best: float,

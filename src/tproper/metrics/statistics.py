@@ -21,6 +21,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -99,10 +100,6 @@ class Reweigher:
             off = self.targets(labels[i]) @ means.T - means.diag()  # <r_i - e_z, S[z]>
             total += float(torch.as_tensor(a[i.numpy()] ** 2) @ (P[i] * off**2).sum(1))
         return total
-
-    def least_scatter(self) -> FloatArray | None:
-        """``min_z Var(r_y[c] | z)`` (K,): by how much labels scatter "is it c?", whatever the classes; dense T only."""
-        return None if self.soft else self.reconstruction.least_scatter()  # shares scatter less
 
     def scatter(self, values: Values, posterior: Values, labels: Tensor, a: FloatArray) -> float:
         """``sum_i a_i^2 E g_i^2``, with class probabilities `posterior`: how labels scatter a mean, whatever was drawn.
@@ -213,8 +210,31 @@ def moment_slope(g: FloatArray, weights: FloatArray, reference: FloatArray, shar
     return np.where(flat, 2 * mean, (w * x * x * d).sum(-1) / np.where(flat, 1.0, variance))
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What is known of a mean besides what its rows show; nothing by default."""
+
+    value: FloatArray | None = None  # the estimate itself, where rows are what each adds to its error
+    entailed: float | None = None  # variance of a mean of rows by what is known of their classes, whatever was drawn
+    variance: float | None = None  # of the mean, which is there although the sample does not show it
+    scatter: FloatArray | None = None  # (n,): of the g_i at every candidate mean, that of labels given their class
+    one_more: float | None = None  # squares of one more example, or group: not seen yet, and it may come
+    above: float = 0.0  # a variance on top of what the sample shows, of means above the estimate alone
+    stderr: float = 0.0  # an error that does not come from the rows' spread, alike on both sides
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What the error of an estimated T does to a mean."""
+
+    draws: TransitionDraws
+    values: FloatArray  # (S,): the mean under posterior draws of T
+    luck: float | None = None  # the part of the sample's variance that is not the mean's (`Reweigher.luck`)
+
+
+@dataclass(frozen=True)
 class Estimate:
-    """A weighted mean of g (..., n) with what is needed for intervals and tests.
+    """A weighted mean of g (..., n) with what is needed for intervals and tests; `mean_of` makes it.
 
     With weights a_i that sum to one, ``error^2 = sum a_i^2 (g_i - mean)^2`` estimates the variance of the mean. Its
     error depends on that of the mean: at a mean that is off by delta the variance is about
@@ -222,140 +242,39 @@ class Estimate:
         V(delta) = error^2 + bend * delta - spread * delta^2,
 
     ``spread = sum a_i^2`` (1/n) and ``bend = (sum a^3 / sum a^2) (slope - 2 mean)``, `slope` being `moment_slope`, but
-    not below a share of ``error^2`` (`LEAST_VARIANCE`). With `student`, q is that of Student's t with n - 1 degrees of
-    freedom, else that of the normal distribution; with `few_decide`, that of Student's t with as many as the kurtosis
-    leaves (`_freedom`). The interval holds every mean with
-    ``delta^2 <= q^2 (V(delta) + U)``, U the variance that an estimated T adds on that side (`widen`).
+    not below a share of ``error^2`` (`LEAST_VARIANCE`). The interval holds every mean with
+    ``delta^2 <= q^2 (V(delta) + U)``, q that of Student's t, U the variance that an estimated T adds on that side.
     """
 
-    def __init__(
-        self,
-        g: FloatArray,
-        weights: FloatArray,
-        slope: FloatArray,
-        student: bool,
-        reference: tuple[FloatArray, FloatArray],
-        few_decide: bool = False,
-        groups: NDArray[np.int64] | None = None,
-    ) -> None:
-        a = weights / weights.sum(-1, keepdims=True)
-        self.mean = (a * g).sum(-1)
-        self.design = 1.0  # by how much groups make the variance larger
-        self.by_group: float | None = None  # one over the number of groups, where they are equal
-        self.spread = (a * a).sum(-1)
-        population = (a * a * (g - self.mean[..., None]) ** 2).sum(-1)  # n in the denominator, as Wilson has it
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self.stderr = np.sqrt(population / (1 - self.spread))  # n - 1, the unbiased one
-        self.error2 = self.stderr**2 if student else population
-        self.floor = LEAST_VARIANCE * self.error2
-        values, shares = reference
-        if student:
-            apart = (shares * (values - self.mean[..., None]) ** 2).sum(-1) / shares.sum(-1)
-            least = self.spread**2 / (1 + self.spread) * apart  # of a mean in which one example of n + 1 is the model's
-            self.at_least(least)
-        self.bend = (a**3).sum(-1) / self.spread * (slope - 2 * self.mean)
-        self.freedom = 1 / self.spread - 1 if student else np.full_like(self.mean, np.inf)
-        if few_decide:
-            self.freedom = _freedom(a, g, values, shares, bent=not student, most=self.freedom)
-        if groups is not None:
-            self._group(a, g, groups, few_decide)
-            if student and self.by_group is not None:
-                self.at_least(self.by_group**2 / (1 + self.by_group) * apart)
-        self.quantile = student_quantile(self.freedom)
-        self.transition_low = self.transition_high = 0.0  # standard errors from T, below and above
-        self.above = 0.0  # a variance of means above the estimate
-        self.draws: TransitionDraws | None = None
-
-    def _group(self, a: FloatArray, g: FloatArray, groups: NDArray[np.int64], few_decide: bool) -> None:
-        """Rows of one group err together: the variance is that of sums of groups, ``sum_G (sum_i a_i (g_i - mean))^2``.
-
-        It takes the place of the rows' own in all that they say of the variance (`design` is the ratio of the two), as
-        if there were fewer rows; never more, since a ratio below one is mostly chance. Where no row differs from the
-        others nothing shows how rows go together, and a group counts as one row. Degrees of freedom are the groups'.
-        """
-        sums = np.bincount(groups, weights=a * (g - self.mean))
-        by_group = self.by_group = float((np.bincount(groups, weights=a) ** 2).sum())
-        squares = sums**2
-        total, rows = float(squares.sum()) / (1 - by_group), float(self.stderr**2)
-        self.design = max(total / rows, 1.0) if rows > 0 else by_group / float(self.spread)
-        self.error2, self.floor, self.bend, self.spread = (
-            self.design * x for x in (self.error2, self.floor, self.bend, self.spread)
-        )
-        self.stderr = np.sqrt(self.design) * self.stderr
-        freedom = 1 / by_group - 1
-        uneven = float(((squares - squares.mean()) ** 2).sum())
-        if few_decide and uneven > 0:  # as `_freedom` has it, of the groups
-            freedom = min(freedom, max(2 * float(squares.sum()) ** 2 / uneven, 1.0))
-        self.freedom = np.minimum(self.freedom, freedom)
-
-    def at_least(self, variance: FloatArray | float) -> None:
-        """A variance of the mean that is known to be there although the sample does not show it."""
-        self.error2, self.floor = np.fmax(self.error2, variance), np.fmax(self.floor, variance)
-
-    def one_more(self, values: float) -> None:
-        """The variance of one more example, or group, whose squares sum to `values`: not seen yet, and it may come."""
-        one = self.by_group**2 if self.by_group is not None else float(self.spread / self.design) ** 2
-        self.error2, self.floor = self.error2 + values * one, self.floor + values * one
-
-    def more_above(self, variance: float) -> None:
-        """A variance that comes on top of what the sample shows, of means above the estimate alone."""
-        self.above = self.above + variance
-
-    def scatter_at_least(self, variances: FloatArray, weights: FloatArray | None) -> None:
-        """Every candidate mean entails at least these variances of the g_i, those of labels given their class."""
-        a = np.full(len(variances), 1.0 / len(variances)) if weights is None else weights / weights.sum()
-        self.floor = np.fmax(self.floor, self.design * (a * a * variances).sum())
-
-    def entail(self, variance: float) -> None:
-        """A variance of the mean of rows that what is known of the classes entails, whichever labels were drawn."""
-        self.at_least(self.design * variance)
-
-    def widen(self, draws: TransitionDraws, values: FloatArray) -> None:
-        """Add T's own error: `values` (S,) are the mean's under posterior draws of T.
-
-        Each side gets the standard error whose 1.96-fold reaches that side's 2.5% quantile: far out where T comes close
-        to singular, and unmoved by the few draws beyond it.
-        """
-        low, high = np.quantile(values, bias_corrected_levels(values, float(self.mean)))
-        self.transition_low = max(float(self.mean - low), 0.0) / Z95
-        self.transition_high = max(float(high - self.mean), 0.0) / Z95
-        self.draws = draws
-
-    def lessen(self, variance: float) -> None:
-        """Take off a part of the sample's variance that is not the mean's."""
-        kept = np.maximum(1 - variance / np.where(self.error2 > 0, self.error2, 1.0), LEAST_KEPT)
-        self.error2, self.floor, self.stderr = kept * self.error2, kept * self.floor, np.sqrt(kept) * self.stderr
-
-    def widen_by(self, stderr: float) -> None:
-        """Add an error that does not come from the examples' spread, alike on both sides."""
-        self.transition_low, self.transition_high = (
-            float(np.hypot(e, stderr)) for e in (self.transition_low, self.transition_high)
-        )
+    mean: FloatArray
+    stderr: FloatArray
+    error2: FloatArray
+    floor: FloatArray  # what V does not fall below
+    bend: FloatArray
+    spread: FloatArray
+    freedom: FloatArray
+    one: FloatArray | float  # the share of one example; of one group, where they are equal
+    design: float = 1.0  # by how much groups make the variance larger
+    transition_low: float = 0.0  # standard errors from T, below
+    transition_high: float = 0.0  # and above
+    above: float = 0.0  # a variance of means above the estimate
+    draws: TransitionDraws | None = None
 
     @property
     def stderr_transition(self) -> float:
         """T's part of the standard error: the mean of the two sides."""
         return (self.transition_low + self.transition_high) / 2
 
-    @property
-    def boundless(self) -> bool:
-        """Whether T's own error reaches matrices that cannot be inverted: then no interval is wide enough."""
-        return self.draws is not None and self.draws.singular
-
     def interval(self, known: bool = False) -> tuple[FloatArray, FloatArray]:
         """The two roots of ``delta^2 = q^2 (V(delta) + U)``; `known`: as if T were known (U = 0)."""
-        low, high = (
-            self._end(side, more + (0.0 if known else extra**2))
-            for side, extra, more in ((-1, self.transition_low, 0.0), (1, self.transition_high, self.above))
-        )
-        return self.mean + low, self.mean + high
-
-    def _end(self, side: int, extra: float) -> FloatArray:
-        q2 = self.quantile**2
-        a, b, c = 1 + q2 * self.spread, q2 * self.bend, q2 * (self.error2 + extra)
-        delta = (b + side * np.sqrt(b * b + 4 * a * c)) / (2 * a)
-        least = np.sqrt(q2 * (self.floor + extra))
-        return side * np.maximum(side * delta, least)
+        q2 = student_quantile(self.freedom) ** 2
+        ends = []
+        for side, from_T, more in ((-1, self.transition_low, 0.0), (1, self.transition_high, self.above)):
+            extra = more + (0.0 if known else from_T**2)
+            a, b, c = 1 + q2 * self.spread, q2 * self.bend, q2 * (self.error2 + extra)
+            delta = (b + side * np.sqrt(b * b + 4 * a * c)) / (2 * a)
+            ends.append(self.mean + side * np.maximum(side * delta, np.sqrt(q2 * (self.floor + extra))))
+        return ends[0], ends[1]
 
     def statistic(self, null: float = 0.0) -> FloatArray:
         """How many standard errors, under the hypothesis that the mean is `null`, the estimate lies away from it."""
@@ -367,6 +286,104 @@ class Estimate:
                 variance > 0, -delta / np.sqrt(np.where(variance > 0, variance, 1.0)), -np.sign(delta) * np.inf
             )
         return np.where(delta == 0, 0.0, t)
+
+
+def mean_of(
+    g: FloatArray,
+    weights: FloatArray,
+    reference: tuple[FloatArray, FloatArray],
+    *,
+    student: bool = True,
+    few_decide: bool = False,
+    groups: NDArray[np.int64] | None = None,
+    of_T: Moved | None = None,
+    beside: Beside | None = None,
+) -> Estimate:
+    """The mean of g (..., n), finished: the one place in which rows become an `Estimate`, and nothing changes it later.
+
+    `reference` are g of labels that were drawn from the model, and their shares. With `student`, q is that of Student's
+    t with n - 1 degrees of freedom, else the normal one; with `few_decide`, that of Student's t with as many as the
+    kurtosis leaves (`_freedom`). Rows of one of the `groups` (n,) err together (one data set at a time).
+    """
+    a = weights / weights.sum(-1, keepdims=True)
+    mean, spread = (a * g).sum(-1), (a * a).sum(-1)
+    population = (a * a * (g - mean[..., None]) ** 2).sum(-1)  # n in the denominator, as Wilson has it
+    with np.errstate(divide="ignore", invalid="ignore"):
+        stderr = np.sqrt(population / (1 - spread))  # n - 1, the unbiased one
+    error2 = stderr**2 if student else population
+    values, shares = reference
+    bend = (a**3).sum(-1) / spread * (moment_slope(g, weights, values, shares) - 2 * mean)
+    freedom = 1 / spread - 1 if student else np.full_like(mean, np.inf)
+    if few_decide:
+        freedom = _freedom(a, g, values, shares, bent=not student, most=freedom)
+    out = Estimate(mean, stderr, error2, LEAST_VARIANCE * error2, bend, spread, freedom, spread)
+    if student:  # a sample without spread gets that of a mean in which one example, or group, of n + 1 is the model's
+        apart = (shares * (values - mean[..., None]) ** 2).sum(-1) / shares.sum(-1)
+        out = _at_least(out, spread**2 / (1 + spread) * apart)
+    if groups is not None:
+        out = _by_group(out, a, g, groups, few_decide)
+        if student:
+            out = _at_least(out, out.one**2 / (1 + out.one) * apart)
+    if of_T is not None:
+        out = _with_T(out, of_T)
+    return out if beside is None else _with_known(out, beside, a)
+
+
+def _at_least(out: Estimate, variance: FloatArray | float) -> Estimate:
+    """With a variance of the mean that is known to be there although the sample does not show it."""
+    return replace(out, error2=np.fmax(out.error2, variance), floor=np.fmax(out.floor, variance))
+
+
+def _by_group(out: Estimate, a: FloatArray, g: FloatArray, groups: NDArray[np.int64], few_decide: bool) -> Estimate:
+    """Rows of one group err together: the variance is that of sums of groups, ``sum_G (sum_i a_i (g_i - mean))^2``.
+
+    It takes the place of the rows' own in all that they say of the variance (`design` is the ratio of the two), as
+    if there were fewer rows; never more, since a ratio below one is mostly chance. Where no row differs from the
+    others nothing shows how rows go together, and a group counts as one row. Degrees of freedom are the groups'.
+    """
+    squares = np.bincount(groups, weights=a * (g - out.mean)) ** 2
+    one = float((np.bincount(groups, weights=a) ** 2).sum())  # one over their number, where groups are equal
+    total, rows = float(squares.sum()) / (1 - one), float(out.stderr**2)
+    design = max(total / rows, 1.0) if rows > 0 else one / float(out.spread)
+    error2, floor, bend, spread = (design * x for x in (out.error2, out.floor, out.bend, out.spread))
+    freedom = 1 / one - 1
+    uneven = float(((squares - squares.mean()) ** 2).sum())
+    if few_decide and uneven > 0:  # as `_freedom` has it, of the groups
+        freedom = min(freedom, max(2 * float(squares.sum()) ** 2 / uneven, 1.0))
+    freedoms, stderr = np.minimum(out.freedom, freedom), np.sqrt(design) * out.stderr
+    return Estimate(out.mean, stderr, error2, floor, bend, spread, freedoms, one, design)
+
+
+def _with_T(out: Estimate, of_T: Moved) -> Estimate:
+    """With T's own error.
+
+    Each side gets the standard error whose 1.96-fold reaches that side's 2.5% quantile: far out where T comes close
+    to singular, and unmoved by the few draws beyond it.
+    """
+    low, high = np.quantile(of_T.values, bias_corrected_levels(of_T.values, float(out.mean)))
+    sides = max(float(out.mean - low), 0.0) / Z95, max(float(high - out.mean), 0.0) / Z95
+    out = replace(out, transition_low=sides[0], transition_high=sides[1], draws=of_T.draws)
+    if of_T.luck is None:
+        return out
+    kept = np.maximum(1 - of_T.luck / np.where(out.error2 > 0, out.error2, 1.0), LEAST_KEPT)
+    return replace(out, error2=kept * out.error2, floor=kept * out.floor, stderr=np.sqrt(kept) * out.stderr)
+
+
+def _with_known(out: Estimate, beside: Beside, a: FloatArray) -> Estimate:
+    """With what is known besides: variances that the sample does not show, and errors that are not the rows'."""
+    if beside.value is not None:
+        out = replace(out, mean=beside.value)
+    if beside.entailed is not None:
+        out = _at_least(out, out.design * beside.entailed)
+    if beside.variance is not None:
+        out = _at_least(out, beside.variance)
+    if beside.scatter is not None:
+        out = replace(out, floor=np.fmax(out.floor, out.design * (a * a * beside.scatter).sum()))
+    if beside.one_more is not None:
+        more = beside.one_more * float(out.one) ** 2
+        out = replace(out, error2=out.error2 + more, floor=out.floor + more)
+    low, high = (float(np.hypot(e, beside.stderr)) for e in (out.transition_low, out.transition_high))
+    return replace(out, transition_low=low, transition_high=high, above=beside.above)
 
 
 def _freedom(
@@ -436,6 +453,7 @@ def estimate(
     student: bool = True,
     few_decide: bool = False,
     groups: NDArray[np.int64] | None = None,
+    beside: Beside | None = None,
 ) -> Estimate:
     """Mean of ``<r_i, s_i>`` over examples, for scores `values` and a model's class probabilities `posterior`.
 
@@ -454,11 +472,12 @@ def estimate(
         return (1 - doubt) * p + doubt / p.shape[-1]
 
     reference = weigher.reference(values, doubtful, labels, batch, np.random.default_rng(0))
-    out = Estimate(g, w, moment_slope(g, w, *reference), student, reference, few_decide, groups)
+    of_T = None
     if weigher.draws is not None:
         a = w / w.sum()
         sums = weigher.target_sums(labels, values, a)
-        out.widen(weigher.draws, weigher.draws.means(sums))
-        if weigher.classes is not None:
-            out.lessen(weigher.luck(labels, a, sums, weigher.classes.posteriors))
-    return out
+        luck = None if weigher.classes is None else weigher.luck(labels, a, sums, weigher.classes.posteriors)
+        of_T = Moved(weigher.draws, weigher.draws.means(sums), luck)
+    return mean_of(
+        g, w, reference, student=student, few_decide=few_decide, groups=groups, of_T=of_T, beside=beside
+    )  # fmt: skip

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -89,31 +88,25 @@ def draws_of(
     `labels` say who answered, where there are annotators; without them all are taken to have. Scores of the same labels
     by one and the same `reconstruction` get the same draws, which are made once.
     """
-    how = _how(transition, reconstruction, labels, weights)
-    if how is None:
-        return None
-    make, given = how[0], _digest(*how[1:])
-    last = _LAST.get(reconstruction)
-    if last is None or last.transition() is not transition or last.given != given:
-        last = _LAST[reconstruction] = _Last(ref(transition), given, make())
-    return last.draws
-
-
-def _how(
-    transition: Transition, reconstruction: Reconstruction, labels: Tensor | None, weights: FloatArray | None
-) -> tuple[Callable[[], TransitionDraws], *tuple[np.ndarray | None, ...]] | None:
-    """How draws are made, and what they depend on besides T and R; None where T is known."""
     if not transition.estimated:
         return None
+    mixture = shares = None
     if transition.separate and labels is not None and bool(((labels >= 0).sum(1) > 1).any()):
         mixture = _together(transition)
-        if mixture is not None:
-            make = partial(_from_classes, transition, reconstruction, labels, weights, mixture)
-            return make, labels.numpy(), weights
-    shares = reconstruction.shares(labels)
-    if shares is None:
-        return (lambda: _inverted(_confusions(transition, reconstruction)),)
-    return (lambda: _inverted(_mixed_confusion(transition, reconstruction, shares))), shares
+    if mixture is None:
+        shares = reconstruction.shares(labels)
+    given = _digest(shares) if mixture is None or labels is None else _digest(labels.numpy(), weights)
+    last = _LAST.get(reconstruction)
+    if last is not None and last.transition() is transition and last.given == given:
+        return last.draws
+    if mixture is not None and labels is not None:
+        draws = _from_classes(transition, reconstruction, labels, weights, mixture)
+    elif shares is not None:
+        draws = _inverted(_mixed_confusion(transition, reconstruction, shares))
+    else:
+        draws = _inverted(_confusions(transition, reconstruction))
+    _LAST[reconstruction] = _Last(ref(transition), given, draws)
+    return draws
 
 
 def _digest(*arrays: np.ndarray | None) -> bytes:

@@ -26,8 +26,9 @@ from .._core import FloatArray, Labels, NotReconstructibleError, checks, group_c
 from ..errors import InputError
 from ..transitions import Encoded, LabelSpace, Transition, read_transition
 from .checked import CheckedRows, IntArray, Result, SelectionWarning
-from .inputs import Sample, predictions_of, probabilities_of, weights_of
+from .inputs import predictions_of, probabilities_of, weights_of
 from .known import known_classes
+from .sample import read_sample
 from .score import Score, says_nothing, score_of
 from .statistics import Z95
 from .values import brier_losses, log_losses
@@ -66,6 +67,10 @@ class Rows:
         K: int | None = None,
     ) -> Rows:
         """Rows of weight 0 keep their place; they count for nothing."""
+        if transition is None and true is None:
+            raise InputError(
+                "transition: expected a tproper.Transition, or the classes of some rows as true=, got neither"
+            )
         transition = None if transition is None else read_transition(transition, K)
         known = known_classes(labels, true, transition)
         n = len(known.true)
@@ -153,7 +158,7 @@ def balanced(rows: Rows, predictions: Any) -> Score:
     half = math.hypot((result.ends[1] - result.ends[0]) / 2, Z95 * math.sqrt(extra))
     result = replace(result, mean=value, stderr=math.hypot(result.stderr, math.sqrt(extra)))
     result = replace(result, ends=(value - half, value + half))
-    score = score_of("balanced accuracy", _as_estimate(result), n, 0.0, 1.0, 1 / int(present.sum()))
+    score = score_of("balanced accuracy", result, n, 0.0, 1.0, 1 / int(present.sum()))
     if not present.all():
         lacking = ", ".join(map(str, np.flatnonzero(~present).tolist()))
         score = score.noted(f"no checked row is of class {lacking}: the mean is that of the others")
@@ -225,7 +230,7 @@ def _score(
 ) -> Score:
     n = len(rows.true)
     result, said = _with_T(rows, result, weak, each)
-    score = score_of(name, _as_estimate(result), n, worst, best, guess, open_note, open_end=bool(open_note))
+    score = score_of(name, result, n, worst, best, guess, open_note, open_end=bool(open_note))
     return score.noted("; ".join(filter(None, (checked.sentence, said))))
 
 
@@ -242,7 +247,7 @@ def _with_T(rows: Rows, result: Result, weak: Weak, each: FloatArray) -> tuple[R
         return result, "T does not tell the classes apart, and is not used"
     if not math.isfinite(alone.value) or (T.separate and not alone.informative):
         return result, ""
-    sample = Sample(rows.labels, T, "auto", None, None)
+    sample = read_sample(rows.labels, T)
     g = np.zeros(len(rows.true))
     kept = slice(None) if sample.kept is None else sample.kept.numpy()
     s = torch.as_tensor(each)[kept]
@@ -272,8 +277,3 @@ def _inner(u: FloatArray, v: FloatArray, groups: IntArray | None) -> float:
     if groups is None:
         return float(u @ v)
     return float(np.bincount(groups, u) @ np.bincount(groups, v))
-
-
-def _as_estimate(result: Result) -> Any:
-    """What `score_of` reads of an `Estimate`, a `Result` has."""
-    return result

@@ -15,6 +15,10 @@ A row of weight 0 counts as if it had not been passed.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,12 +27,13 @@ from torch import Tensor
 
 from .._core import Labels, NotReconstructibleError, group_codes
 from ..errors import InputError
-from ..transitions import Reconstruction, SoftLabels, Transition
+from ..transitions import Reconstruction, SoftLabels, Transition, read_transition
 from . import united
 from .by_rules import accuracy_by_rules
-from .inputs import Sample, given_transition, predictions_of, read_labels, weights_of, width_of
-from .own_answers import doubted
-from .score import Score, says_nothing, score_of
+from .inputs import ReadLabels, predictions_of, read_labels, weights_of, width_of
+from .sample import Sample, read_sample
+from .score import Score, says_nothing
+from .statistics import Beside
 from .values import brier_losses, halfway, infinite_rows, log_losses, one_hot
 
 
@@ -89,42 +94,32 @@ def weak_accuracy(
     >>> round(score.value, 4), score.interval[0] < 0.875 < score.interval[1]
     (0.875, True)
     """
-    if true is not None:
+    if true is not None or transition is None:
         rows = united.Rows.read(labels, true, transition, sample_weight, groups)
         alone = lambda: weak_accuracy(labels, predictions, transition, groups=groups)  # noqa: E731
         return united.accuracy(rows, predictions, alone)
-    transition = given_transition(transition)
+    transition = read_transition(transition)
+    given: Any = {"reconstruction": reconstruction, "prior": prior, "sample_weight": sample_weight, "groups": groups}
     if transition.of_features and not isinstance(labels, SoftLabels):
-        return _by_rules(labels, predictions, transition, reconstruction, prior, sample_weight, groups)
-    sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
-    return _unbiased_accuracy(sample, predictions).noted(transition.caution)
+        return _by_rules(read_labels(transition, labels), predictions, transition, given)
+    return _unbiased_accuracy(read_sample(labels, transition, **given), predictions)
 
 
 def _by_rules(
-    labels: Labels,
-    predictions: ArrayLike | Tensor,
-    transition: Transition,
-    reconstruction: str | Reconstruction,
-    prior: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    groups: ArrayLike | None,
+    read: ReadLabels, predictions: ArrayLike | Tensor, transition: Transition, given: Mapping[str, Any]
 ) -> Score:
     """Of sources that abstain: bounds, of which the upper one is that of the unbiased estimate where there is one."""
-    read = read_labels(transition, labels)
     y = read.labels
-    w = weights_of(sample_weight, len(y))
+    w, codes = weights_of(given["sample_weight"], len(y)), group_codes(given["groups"], len(y))
     used = ~read.missing if w is None else ~read.missing & (w > 0)
     if not used.any():
         raise InputError(f"labels: expected at least one row with an answer, got none of {len(y)}")
     predicted = predictions_of(predictions, transition.num_classes, len(y), space=read.space)
     shares = np.full(len(y), 1.0) if w is None else w
     most = 1.0
-    try:
-        sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
+    with suppress(NotReconstructibleError):  # too many rows of answers to list: no upper end but 1
+        sample = replace(read_sample(read, transition, **given), caution="")  # which is heeded here
         most = _unbiased_accuracy(sample, predictions).interval[1]
-    except NotReconstructibleError:
-        pass  # too many rows of answers to list: no upper end but 1
-    codes = group_codes(groups, len(y))
     rows = torch.as_tensor(used)
     return accuracy_by_rules(
         transition, y[rows], predicted[rows], shares[used] / shares[used].sum(),
@@ -135,13 +130,11 @@ def _by_rules(
 def _unbiased_accuracy(sample: Sample, predictions: ArrayLike | Tensor) -> Score:
     """The mean of ``r_i[prediction_i]``."""
     predicted = sample.predictions(predictions)
-    hit = one_hot(predicted, sample.K)
-    result = sample.estimate(hit, halfway(hit), student=False, few_decide=True)
-    least = sample.weigher.least_scatter()
-    if least is not None:
-        result.scatter_at_least(least[predicted.numpy()], sample.weights)
-    score = score_of("accuracy", result, sample.n, 0.0, 1.0, 1.0 / sample.K)
-    return doubted(score, sample, predicted)
+    hit, weigher = one_hot(predicted, sample.K), sample.weigher
+    least = None if weigher.soft else weigher.reconstruction.least_scatter()  # shares scatter less
+    beside = None if least is None else Beside(scatter=least[predicted.numpy()])
+    result = sample.estimate(hit, halfway(hit), student=False, few_decide=True, beside=beside)
+    return sample.score("accuracy", result, (0.0, 1.0), 1.0 / sample.K, predicted)
 
 
 def weak_log_loss(
@@ -198,12 +191,14 @@ def weak_log_loss(
     >>> round(score.value, 4)  # -(0.875 log 0.8 + 0.125 log 0.2)
     0.3964
     """
-    if true is not None:
+    if true is not None or transition is None:
         rows = united.Rows.read(labels, true, transition, sample_weight, groups, width_of(probabilities))
         alone = lambda: weak_log_loss(labels, probabilities, transition, groups=groups)  # noqa: E731
         return united.log_loss(rows, probabilities, alone)
-    transition = given_transition(transition, width_of(probabilities))
-    sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
+    sample = read_sample(
+        labels, transition, width_of(probabilities), reconstruction=reconstruction, prior=prior,
+        sample_weight=sample_weight, groups=groups,
+    )  # fmt: skip
     q, n = sample.probabilities(probabilities), sample.n
     infinite = infinite_rows(sample.weigher, q, sample.labels)
     if infinite:
@@ -213,16 +208,15 @@ def weak_log_loss(
         )
         limits = (0.0, math.inf)
         score = says_nothing(Score("log loss", math.inf, math.nan, limits, n, limits=limits), why)
-        return score.noted(transition.caution)
+        return score.noted(sample.caution)
     result = sample.estimate(log_losses(q), lambda i: q[i])
     zeros = int((q == 0).any(-1).sum())
     note = (
         f"{zeros} of {n} examples give probability 0 to some class: none of the labels met one, but a single one would "
         "make the log loss infinite, so it has no upper end; use weak_brier, or a model that never says 0"
     )
-    guess = math.log(sample.K)
-    score = score_of("log loss", result, n, math.inf, 0.0, guess, note if zeros else "", open_end=zeros > 0)
-    return doubted(score, sample, q.argmax(-1)).noted(transition.caution)
+    open_end: Any = {"note": note, "open_end": True} if zeros else {}
+    return sample.score("log loss", result, (math.inf, 0.0), math.log(sample.K), q.argmax(-1), **open_end)
 
 
 def weak_brier(
@@ -277,13 +271,14 @@ def weak_brier(
     >>> round(score.value, 4)  # 0.875 0.08 + 0.125 1.28
     0.23
     """
-    if true is not None:
+    if true is not None or transition is None:
         rows = united.Rows.read(labels, true, transition, sample_weight, groups, width_of(probabilities))
         alone = lambda: weak_brier(labels, probabilities, transition, groups=groups)  # noqa: E731
         return united.brier(rows, probabilities, alone)
-    transition = given_transition(transition, width_of(probabilities))
-    sample = Sample(labels, transition, reconstruction, prior, sample_weight, groups)
+    sample = read_sample(
+        labels, transition, width_of(probabilities), reconstruction=reconstruction, prior=prior,
+        sample_weight=sample_weight, groups=groups,
+    )  # fmt: skip
     q = sample.probabilities(probabilities)
     result = sample.estimate(brier_losses(q), lambda i: q[i])
-    score = score_of("Brier score", result, sample.n, 2.0, 0.0, (sample.K - 1) / sample.K)
-    return doubted(score, sample, q.argmax(-1)).noted(transition.caution)
+    return sample.score("Brier score", result, (2.0, 0.0), (sample.K - 1) / sample.K, q.argmax(-1))

@@ -160,7 +160,7 @@ def best_log_scale(
         of_a, slope = (0.0, 0.0) if prior is None else prior(a)
         return f + of_a, math.exp(a) * float(np.vdot(E, unmasked)) + slope
 
-    grid = log_scales(unmasked).tolist()
+    grid = log_scales(unmasked).tolist() if limits is None or start is None else []
     low, high = (grid[0] - 1, grid[-1] + 1) if limits is None else limits
     if start is None:  # of equal ones that nearest to one
         _, _, start = min((at(a)[0], abs(a), a) for a in grid if low <= a <= high)

@@ -34,7 +34,7 @@ from .options import LabelOptions, listed_specs
 from .overlap import Overlap
 from .reading import LabelColumns, label_columns, read
 from .schema import FeatureReader
-from .streaming import Trained, reblocked
+from .streaming import Trained, probabilities, reblocked
 
 
 def evaluate_file(
@@ -143,7 +143,7 @@ def evaluate(trained: Trained, columns: LabelColumns, codec: LabelCodec, source:
         drift.add_gaps(block.X)
         given = ~block.absent
         labelled += int(given.sum())
-        p = trained.probabilities(block.X, block.rows.__getitem__)
+        p = probabilities(trained.estimator, block.X, block.rows.__getitem__)
         evaluator.add(block.labels[given], p[given], trained.inputs.encode(block.X)[given])
         if block.true is not None:
             known = block.true >= 0

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .._core import FloatArray, NonFiniteError, atomic_file, label_stream
 from ..data import CELLS, MISSING, Table, TableWriter, arrow, check_name, format_of, texts, watched
 from ..errors import InputError
-from ..inputs import CellError, Columns, Drift, Inputs
+from ..inputs import CellError, Drift, Inputs
 from ..transitions import Transition
 from .frames import read_table
 from .labels import LabelCodec, class_codec, label_notes, parse_sources, resolve
@@ -43,10 +43,6 @@ class Trained:
         """How the columns of a table become features."""
         out: Inputs = self.estimator.inputs_
         return out
-
-    def probabilities(self, X: Columns, row: Callable[[int], object]) -> FloatArray:
-        """Class probabilities (n, K) of features as they stand in a table."""
-        return probabilities(self.estimator, X, row)
 
 
 def probabilities(estimator: Any, X: Any, row: Callable[[int], object]) -> FloatArray:
@@ -147,7 +143,7 @@ def predict(
                 if not reader.clean:
                     continue
                 drift.add(X)
-                p = trained.probabilities(X, first.__add__)
+                p = probabilities(trained.estimator, X, first.__add__)
                 best = p.argmax(axis=1)
                 counts += np.bincount(best, minlength=len(counts))
                 out: dict[str, Any] = {name: batch.column(name) for name in keep}

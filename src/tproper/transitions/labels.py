@@ -390,6 +390,9 @@ class Names(LabelSpace):
 
     def _read(self, y: Any, argument: str) -> tuple[Tensor, BoolArray]:
         """Rows of T (n,)."""
+        whole = type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "iu" and len(y) and not self.has_names
+        if whole and y.min() >= 0 and y.max() < self.transition.num_weak_labels:  # rows: there is nothing to look up
+            return torch.from_numpy(y.astype(np.int64)), np.zeros(len(y), dtype=bool)
         if isinstance(next(iter(self.names)), tuple) and holds_collections(y):
             values = np.empty(len(y), dtype=object)
             values[:] = [v if _is_none(v) else tuple(item(m) for m in v) for v in y]
@@ -825,6 +828,8 @@ def _booleans(values: NDArray[Any], gaps: BoolArray) -> bool:
 
 
 def _has_minus_one(values: NDArray[Any], gaps: BoolArray) -> bool:
+    if values.dtype.kind in "iuf":
+        return bool((values[~gaps] == -1).any())
     return any(is_index(v) and v == -1 for v in values[~gaps].tolist())
 
 

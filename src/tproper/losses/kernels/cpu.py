@@ -83,10 +83,14 @@ def value_and_slope(scores: Tensor, work: Work, wanted: bool = True, share: floa
             value, slope = value.reshape(scores.shape[:-1]), slope.reshape(scores.shape)
         return value, slope if wanted else slope[:0]
     slope = torch.empty_like(flat if wanted else flat[:0])
-    value = flat.new_empty(n)
     alone = torch.get_num_threads() == 1
     blocks = work.temporaries or not wanted or alone
     step = max(1, (BLOCK if alone else SHARED) // K) if blocks and not flat.is_cuda else n
+    if step >= n and wanted:
+        with torch.no_grad():
+            value = work.run(flat, work.every, slope, share)
+        return value.reshape(scores.shape[:-1]), slope.reshape(scores.shape)
+    value = flat.new_empty(n)
     with torch.no_grad():
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
