@@ -78,6 +78,7 @@ def long_tables() -> Cases:
             len(a),
             [[x[:20], x.sum(), x @ np.arange(len(x))] for x in (a.item, a.annotator, a.answer)],
             a.repeated(),
+            a.named,
             [Word(str(x)) for x in a.items.tolist()[:9]],
             [Word(str(x)) for x in a.annotators.tolist()],
             [Word(str(x)) for x in a.classes.tolist()],
