@@ -716,6 +716,9 @@ def joint() -> Cases:
             for s in (1.0, 50.0, 1000.0)
             for b in ([0, 0, 1, 1, 1, 2], [2, 0, 1, 1, 0, 2])
         ],
+        "instances, unlikely": lambda: sloped_once(
+            tp.AtLeastOneLoss("none"), two + torch.tensor([3.0, 0.0]), [0, 0, 1, 1, 1, 2], [True, False, True]
+        ),
         "instances, wrong": lambda: (
             [said(tp.AtLeastOneLoss(), two, [0, 0, 1, 1, 1, 2], p) for p in positive]
             + [

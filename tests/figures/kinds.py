@@ -622,6 +622,7 @@ def built() -> Cases:
                 B.name,
             ]
         ),
+        "two samples": lambda: [said(lambda p: tp.case_control_pu(p, 5, 9).matrix(), p) for p in (0.3, 0.0, 1.0, 1.5)],
         "bags, no prior": lambda: (
             (B := tp.unlabeled_sets([[0.7, 0.3], [0.1, 0.9]], [10, 20]))
             and [B.population([0.2, 0.8]), B.log_shift, B.name]
