@@ -428,14 +428,16 @@ def records() -> Cases:
             out += [Word(v) if isinstance(v, str) else v for v in (*flat, *inner)]
         return out
 
-    def trained(spec: str, names: list[str], seeds: list[int], paper: bool = False, **changes: Any) -> list[Any]:
+    def trained(
+        spec: str, names: list[str], seeds: list[int], paper: bool = False, model: str = "linear", **changes: Any
+    ) -> list[Any]:
         data = blobs(n=64, shape=(2, 2, 1), classes=10 if spec.startswith("pu") else 4)
         problem = None if paper else drawn_problem(spec, data)
         protocol = Protocol(batch_size=16, max_epochs=3, warmup_epochs=1, validation=0.25, **changes)
         configs = [
             TrialConfig(
                 "digits",
-                "linear",
+                model,
                 n,
                 0.3,
                 protocol=protocol,
@@ -462,6 +464,7 @@ def records() -> Cases:
         "made, search": lambda: of(results.make_record(finished("ce", SEARCH_SEED, True), "r", "auto")),
         "made, paper": lambda: of(results.make_record(finished("gls paper", 3, False), "r", "auto")),
         "trained, paper": lambda: trained("", list(LOSSES), [1], paper=True),
+        "trained, mlp": lambda: trained("symmetric:0.2", ["ce"], [1, 2, 3], model="mlp", schedule="cosine"),
         "trained, noisy": lambda: trained("symmetric:0.2", ["forward", "volminnet"], [1, 2], schedule="cosine"),
         "trained, sets": lambda: trained("partial:0.3", ["cc", "proden"], [1], schedule="cosine"),
         "trained, PU": lambda: trained("pu:0.4", ["nnpu"], [1000], schedule="cosine"),
