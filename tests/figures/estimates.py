@@ -366,7 +366,7 @@ def ruled() -> Cases:
         "one meaning for all": lambda: of_crowd(tp.estimate_annotators(some, missing=["answer"] * 6)),
         "calibrated": mapped,
     }
-    return out | {"scored": lambda: scored(some[:, :3]), "scored, and an annotator": lambda: scored(both)}
+    return out | {"scored": lambda: scored(some[:, :3])}
 
 
 def kinds_of_sources() -> Cases:
@@ -566,10 +566,8 @@ def transitions() -> Cases:
         "either way, X": (coin, None, X2, {"structure": "symmetric"}),
         "constant": (y, gold, np.ones((n, 2)), {}),
         "one feature": (y, gold, X[:, :1], {}),
-        "heavy": (y, None, np.sinh(2 * X), {}),
         "squares": (tp.symmetric_noise(2, 0.1).sample((X[:, 0] ** 2 + X[:, 1] ** 2 > 2).astype(int), 5), None, X, {}),
         "loud words": (y, gold, csr_array(Xs * 400.0), {}),
-        "a set size that is rare": (np.sort(masks, axis=1), None, None, {}),
     }
     for name, (labels, known, features, some) in more.items():
         out[name] = lambda y=labels, t=known, x=features, s=some: [
@@ -605,8 +603,6 @@ def positive() -> Cases:
         "rounded": (labeled, {"scores": rounded}),
         "partly": (labeled, {"scores": third}),
         "whole positives": (z, {"scores": far}),
-        "backwards": (labeled, {"scores": -near}),
-        "noise": (labeled, {"scores": rng.normal(size=n)}),
         "X": (labeled, {"X": X}),
         "words": (labeled, {"X": words, "random_state": 5}),
         "X, groups": (labeled, {"X": X, "groups": uneven(n, 40)}),
@@ -622,7 +618,7 @@ def positive() -> Cases:
         "too many": (np.arange(n) >= 19, {"scores": near}),
     }
     out: Cases = {name: lambda y=y, s=s: whole(tp.estimate_pu(y, **s)) for name, (y, s) in runs.items()}
-    for name in ("near", "partly", "backwards"):
+    for name in ("near", "partly"):
         y, some = runs[name]
         out[f"{name}, two samples"] = lambda y=y, s=some: whole(tp.estimate_pu(y, sampling="two samples", **s))
     return out

@@ -637,7 +637,6 @@ def evaluations() -> Cases:
         "too noisy a T": (q, np.where(rng.random(200) < 0.1, (z + 1) % 3, z), tp.symmetric_noise(3, 0.5), {"X": X}),
         "too noisy a T, groups": (q, z, tp.symmetric_noise(3, 0.5), {"groups": uneven(200, 60)}),
         "too clean a T": (q, y, tp.symmetric_noise(3, 0.02), {}),
-        "pair": (q, y, tp.pair_noise(3, 0.45), {}),
         "large sets": (q, wide, partial, {}),
         "large sets, groups": (q, wide, partial, {"groups": uneven(200, 60), "true": gold}),
         "large sets, 0": (zero, wide, partial, {}),
