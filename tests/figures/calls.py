@@ -114,6 +114,8 @@ def called() -> Cases:
                     sloped(mean, v, y, w),
                     sloped(total, v, y, w),
                     sloped(mean, v, y),
+                    sloped_once(mean, v, y),
+                    sloped_once(total, v, y, w),
                     loss(v.float(), y),
                     loss(v.half(), y),
                     loss(v.bfloat16(), y),
