@@ -1,5 +1,5 @@
 # make demo   - install tproper and its lab into .venv, and train on bundled digits with complementary labels
-# make test   - the test suites of both
+# make test   - the test suites of both, but for what takes more than ten seconds a test (make test-slow)
 # make check  - ruff and mypy
 # make docs   - the site, into docs/_build/html; opens from the disk, warnings are errors
 # make pages  - run the code of README and guides, and write what it prints and draws into them

@@ -8,7 +8,7 @@ import tproper as tp
 from tproper._core import thin
 from tproper.certificates import monitor as monitor_module
 from tproper.data.stream import fit_stream
-from tproper.learn import fitting
+from tproper.learn import classifier as module
 
 
 @pytest.mark.parametrize("most", [4, 7, 64, 1024])
@@ -37,7 +37,7 @@ def batches_of(n):
 
 
 def test_streams_keep_a_bounded_history_and_a_small_checkpoint(tmp_path, monkeypatch):
-    monkeypatch.setattr(fitting, "REMEMBERED", 16)
+    monkeypatch.setattr(module, "REMEMBERED", 16)
 
     def run(n, name):
         clf = tp.WeakLabelClassifier(transition=tp.complementary(3), random_state=0, device="cpu")
@@ -54,7 +54,7 @@ def test_streams_keep_a_bounded_history_and_a_small_checkpoint(tmp_path, monkeyp
 
 
 def test_a_resumed_stream_has_the_history_of_an_unbroken_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(fitting, "REMEMBERED", 16)
+    monkeypatch.setattr(module, "REMEMBERED", 16)
 
     class Enough(Exception):
         pass
@@ -74,7 +74,7 @@ def test_a_resumed_stream_has_the_history_of_an_unbroken_one(tmp_path, monkeypat
 
 
 def test_a_loaded_model_goes_on_with_its_own_number(tmp_path, monkeypatch):
-    monkeypatch.setattr(fitting, "REMEMBERED", 4)
+    monkeypatch.setattr(module, "REMEMBERED", 4)
     clf = tp.WeakLabelClassifier(transition=tp.complementary(3), random_state=0, device="cpu")
     for X, y in batches_of(9):
         clf.partial_fit(X, y)
