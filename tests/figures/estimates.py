@@ -518,7 +518,6 @@ def transitions() -> Cases:
         "ordinal": (np.minimum(y, 2), gold, X, {"structure": "ordinal"}),
         "complementary": (comp2, None, X, {"structure": "complementary"}),
         "complementary, auto": (comp2, gold, X, {}),
-        "naive Bayes": (y, None, X, {"model": GaussianNB()}),
         "naive Bayes, both": (y, gold, X, {"model": GaussianNB()}),
         "a regression": (y2, gold2, X2, {"model": LogisticRegression(max_iter=30)}),
         "sets, X": (masks, gold, X, {}),
