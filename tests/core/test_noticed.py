@@ -9,15 +9,22 @@ import types
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from scipy import stats
 
 import tproper as tp
 from tproper._core.finite import NonFiniteError, finite_rows
 from tproper.data.spelling import nearest
-from tproper.evaluation.bounds import candidate_bounds
+from tproper.evaluation.bounds import bounds_without, candidate_bounds
 from tproper.evaluation.streamed import StreamedScores
+from tproper.learn import calibrator
+from tproper.learn.estimating import estimate_labels
 from tproper.learn.fitting import flag
+from tproper.losses import counts as bag_counts
+from tproper.metrics.statistics import _freedom
 from tproper.potentials.dual import DualSide
+from tproper.transitions.parsing import transition_from_dict, transition_to_dict
+from tproper.transitions.sets import CandidateSetTransition
 
 
 def draws(K: int = 4, n: int = 400, seed: int = 0, temperature: float = 0.4):
@@ -380,3 +387,85 @@ def test_value_and_link_found_together_are_differentiated_together():
     (both,) = torch.autograd.grad(value.sum() + (p * slopes).sum(), v)
     apart = [torch.autograd.grad(x.sum(), v)[0] for x in (F.value(v), F.link(v) * slopes)]
     torch.testing.assert_close(both - both.mean(-1, keepdim=True), sum(g - g.mean(-1, keepdim=True) for g in apart))
+
+
+def test_bounds_rest_on_a_T_whose_every_label_is_most_often_right():
+    T = tp.Transition([[0.6, 0.5, 0.2], [0.2, 0.3, 0.2], [0.2, 0.2, 0.6]])  # class 1 is labeled 0 more often
+    q = np.random.default_rng(0).dirichlet(np.ones(3), 60)
+    assert bounds_without(T, np.arange(60) % 3, q, {}) == {}
+
+
+def test_a_map_is_fitted_to_rows_from_the_first_to_the_last(monkeypatch):
+    q, _, y = draws(n=300)
+    T = tp.symmetric_noise(4, 0.3)
+    some = np.linspace(0, 299, 120).round().astype(int)
+    expected = tp.calibrate(q[some], y[some], T, method="temperature").scale
+    monkeypatch.setattr(calibrator, "MOST_ROWS", 120)
+    assert tp.calibrate(q, y, T, method="temperature").scale == pytest.approx(expected, rel=1e-9)
+
+
+def test_rows_known_to_be_of_class_0_are_known():
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 3, 120)
+    answers = np.stack([tp.symmetric_noise(3, 0.4).sample(z, seed=s) for s in range(3)], axis=1)
+    true = np.where((z == 0) & (np.arange(120) < 60), 0, -1)
+    found = estimate_labels("annotators", answers, 3, true, random_state=0)
+    np.testing.assert_array_equal(found.posteriors[true == 0], np.eye(3)[np.zeros((true == 0).sum(), int)])
+
+
+def test_bags_whose_states_fill_a_block_by_themselves(monkeypatch):
+    rng = np.random.default_rng(0)
+    scores, sizes = torch.as_tensor(rng.normal(size=(12, 3))), torch.tensor([4, 5, 3])
+    counts = torch.tensor([[2, 1, 1], [0, 5, 0], [1, 1, 1]])
+    bags = torch.repeat_interleave(torch.arange(3), sizes)
+    expected = tp.BagCountLoss(3, "joint")(scores, bags, counts)
+    monkeypatch.setattr(bag_counts, "STATES", 1)
+    torch.testing.assert_close(tp.BagCountLoss(3, "joint")(scores, bags, counts), expected)
+
+
+@pytest.mark.parametrize("score", ["log_loss", "brier", "accuracy"])
+def test_two_models_compared_the_other_way_round_differ_as_surely(score):
+    q, z, y = draws(n=500, temperature=1.0)
+    worse = 0.7 * q + 0.3 * np.roll(q, 1, axis=1)
+    a, b = (q, worse) if score != "accuracy" else (q.argmax(1), worse.argmax(1))
+    counts = np.zeros((4, 4))
+    np.add.at(counts, (y[:80], z[:80]), 1)
+    T = tp.Transition.from_counts(counts)
+    assert T.stderr.max() > 0.05
+    one, two = tp.paired_test(y, a, b, T, score), tp.paired_test(y, b, a, T, score)
+    assert one.difference == pytest.approx(-two.difference)
+    assert one.p_value == pytest.approx(two.p_value, rel=1e-9)
+
+
+def test_degrees_of_freedom_are_those_of_the_kurtosis():
+    g = np.random.default_rng(0).standard_t(5, size=(1, 40))
+    a, none = np.full((1, 40), 1 / 40), g - g.mean()
+    kurtosis = (none**4).mean() / (none**2).mean() ** 2
+    found = _freedom(a, g, g, np.full((1, 40), 1 / 40), False, np.array([1e9]))
+    assert found == pytest.approx(2 * 40 / (kurtosis - 1))
+
+
+def test_probabilities_of_large_scores_by_distinct_scores():
+    v, count = torch.tensor([[900.0, 0.0, -900.0]], dtype=torch.float64), torch.tensor([[1.0, 2.0, 3.0]])
+    torch.testing.assert_close(
+        tp.LogSumExp()._counted_link(v, count.double()), torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
+    )
+
+
+@pytest.mark.parametrize("rate", ["miss", "false"])
+def test_rates_of_none_of_these_are_probabilities(rate):
+    with refused(rate):
+        tp.none_of_these(4, 2, **{rate: 1.5})
+
+
+def test_candidate_sets_of_any_law_of_sizes():
+    g = np.array([-np.inf, math.log(0.25), -np.inf, math.log(0.75 / 3), -np.inf])  # of 4 classes: one, or three
+    T = CandidateSetTransition(g, "one or three", 8)
+    np.testing.assert_allclose(T.matrix().sum(axis=0), 1)
+    z = np.random.default_rng(0).integers(0, 4, 4000)
+    masks = T.sample(z, seed=1)
+    assert masks[np.arange(4000), z].all()
+    share = np.bincount(masks.sum(axis=1), minlength=5) / 4000
+    np.testing.assert_allclose(share, [0, 0.25, 0, 0.75, 0], atol=0.03)
+    again = transition_from_dict(transition_to_dict(T))
+    np.testing.assert_array_equal(again.matrix(), T.matrix())
