@@ -15,6 +15,7 @@ from scipy import stats
 import tproper as tp
 from tproper._core.finite import NonFiniteError, finite_rows
 from tproper.data.spelling import nearest
+from tproper.estimation.rules import tempered
 from tproper.evaluation.bounds import bounds_without, candidate_bounds
 from tproper.evaluation.streamed import StreamedScores
 from tproper.learn import calibrator
@@ -469,3 +470,16 @@ def test_candidate_sets_of_any_law_of_sizes():
     np.testing.assert_allclose(share, [0, 0.25, 0, 0.75, 0], atol=0.03)
     again = transition_from_dict(transition_to_dict(T))
     np.testing.assert_array_equal(again.matrix(), T.matrix())
+
+
+def test_log_odds_are_divided_and_the_prior_of_an_item_is_not():
+    rng = np.random.default_rng(0)
+    evidence, prior = rng.normal(size=(5, 3)), rng.normal(size=(5, 3))
+    e = np.exp(evidence / 2.5 + prior)
+    np.testing.assert_allclose(tempered(evidence, prior, 2.5), e / e.sum(axis=1, keepdims=True))
+
+
+def test_labels_are_counted_as_long_as_floats_hold_their_number():
+    exact, about = (tp.partial_labels(K, 0.3).diagnose().to_dict()["num_weak_labels"] for K in (53, 54))
+    assert exact == 2**53 - 1
+    assert isinstance(about, str)
