@@ -1,6 +1,6 @@
 # make demo   - install tproper and its lab into .venv, and train on bundled digits with complementary labels
-# make test   - the test suites of both
-# make test-slow - those of their tests that take more than ten seconds each: clusters of Ray, Triton's interpreter
+# make test   - the test suites of both, in some six minutes on two cores
+# make test-rest - what it leaves out: figures kept in files, clusters of Ray, Triton's interpreter
 # make check  - ruff and mypy
 # make docs   - the site, into docs/_build/html; opens from the disk, warnings are errors
 # make pages  - run the code of README and guides, and write what it prints and draws into them
@@ -16,7 +16,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-slow check docs pages bench test-matrix dist api mutate fuzz constraints install clean
+.PHONY: demo test test-rest check docs pages bench test-matrix dist api mutate fuzz constraints install clean
 
 install: $(STAMP)
 
@@ -31,10 +31,10 @@ demo: install
 	@$(BIN)/tproper demo --out out/demo
 
 test: install
-	@$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"  # some wait for other processes: three fill two cores
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not kept"
 
-test-slow: install
-	@$(BIN)/python -m pytest -n 2 -m slow
+test-rest: install
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or kept"
 
 check: install
 	@$(BIN)/ruff check .

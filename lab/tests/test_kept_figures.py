@@ -14,6 +14,8 @@ from tests.figures.keeping import Kept, main
 CASES = {"training": training(), "reports": reports()}
 KEPT = {file: Kept(Path(__file__).parent / f"kept_{file}.json", cases) for file, cases in CASES.items()}
 
+pytestmark = pytest.mark.kept
+
 
 @pytest.mark.parametrize("file", KEPT)
 def test_every_case_is_kept(file):

@@ -24,6 +24,7 @@ from tests.figures.scores import scores
 from tests.figures.streamed import streamed
 from tests.figures.tabled import tabled
 
+pytestmark = pytest.mark.kept
 KEPT = {make.__name__: Kept(Path(__file__).parent / f"{make.__name__}.json", make()) for make in (
     calls, cases, estimates, kinds, more, proven, scores, streamed, tabled,
 )}  # fmt: skip
