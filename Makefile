@@ -1,6 +1,6 @@
 # make demo   - install tproper and its lab into .venv, and train on bundled digits with complementary labels
 # make test   - the test suites of both, in some six minutes on two cores
-# make test-rest - what it leaves out: figures kept in files, clusters of Ray, Triton's interpreter
+# make test-rest - what it leaves out: figures kept in files, pages and releases, clusters of Ray, Triton's interpreter
 # make check  - ruff and mypy
 # make docs   - the site, into docs/_build/html; opens from the disk, warnings are errors
 # make pages  - run the code of README and guides, and write what it prints and draws into them

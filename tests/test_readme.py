@@ -14,6 +14,7 @@ README = (ROOT / "README.md").read_text()
 PAGES = runpy.run_path(str(ROOT / "docs" / "pages.py"))
 
 
+@pytest.mark.kept
 @pytest.mark.parametrize("page", PAGES["PAGES"])
 def test_the_code_of_a_page_runs_as_printed(page, tmp_path):
     """Every block of code runs, prints what the page says it prints, and draws the pictures that the page shows."""

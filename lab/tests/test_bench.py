@@ -490,6 +490,7 @@ def test_kept_certificates_that_are_something_else_are_said(tmp_path):
         leaderboard.Verdicts(tmp_path / "certificates.json")
 
 
+@pytest.mark.kept
 def test_the_documentation_shows_what_the_records_say(tmp_path):
     """`tproper report lab/results --certify --leaderboard docs/leaderboard.md` makes the page again."""
     results = GUIDE.parents[1] / "lab" / "results"

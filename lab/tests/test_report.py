@@ -316,6 +316,7 @@ def test_committed_cifar_records_agree_with_the_paper(model):
             assert abs(mean - theirs.mean) < 3 or abs(errors) < 2.5, cell.method
 
 
+@pytest.mark.kept
 def test_the_documentation_shows_what_the_records_say(tmp_path, monkeypatch):
     """docs/reproduction.md holds the generated tables; ``tproper report lab/results`` makes them again."""
     monkeypatch.setattr(report, "column_figures", lambda *given: {})  # seconds of drawing; the page has tables alone

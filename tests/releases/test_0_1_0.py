@@ -30,6 +30,9 @@ def said(name: str) -> Any:
     return json.loads((OLD / "commands" / f"{name}.json").read_text())
 
 
+pytestmark = pytest.mark.kept
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the release's files, as the current folder."""
